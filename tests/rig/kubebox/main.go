@@ -18,6 +18,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -30,11 +31,20 @@ var programs = map[string]func() int{
 	"kube-controller-manager": serve(controllers.NewControllerManagerCommand),
 	"kube-scheduler":          serve(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kubelet":                 serve(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
-	"kubectl":                 func() int { return cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()) },
+	"kubectl":                 runKubectl,
 }
 
 func serve(command func() *cobra.Command) func() int {
 	return func() int { return cli.Run(command()) }
+}
+
+// kubectl prints its own errors, in its own words and with its own exit codes.
+func runKubectl() int {
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		kubectlutil.CheckErr(err)
+		return 1
+	}
+	return 0
 }
 
 func main() {

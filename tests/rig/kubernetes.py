@@ -1,0 +1,83 @@
+"""The Kubernetes programs of one pinned minor: etcd, API server, controllers, scheduler, kubelet, kubectl.
+
+The versions are those of `kubebox/go.mod` and are written nowhere else. What `$KUBEBUILDER_ASSETS`
+offers of the same minor is used as it is; the rest is one multi-call program built from Go modules.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from functools import cache as once
+from pathlib import Path
+
+from rig import cache, golang, processes
+from rig.errors import RigError
+from rig.progress import say
+
+_SOURCE = Path(__file__).parent / "kubebox"
+_MODULES = {"etcd": "go.etcd.io/etcd/server/v3"}
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
+
+
+@once
+def binaries() -> Path:
+    """A folder in which each of `PROGRAMS` can be run by its name."""
+    found = _offered()
+    if missing := [name for name in PROGRAMS if name not in found]:
+        found |= dict.fromkeys(missing, _kubebox())
+    key = cache.digest(*(f"{name}={found[name]}" for name in PROGRAMS))
+    return cache.entry("kubernetes", f"{version()}-{key}", lambda folder: _link(folder, found))
+
+
+@once
+def version(program: str = "kube-apiserver") -> str:
+    """The pinned version of a program, with its leading `v`."""
+    module = _MODULES.get(program, "k8s.io/kubernetes")
+    text = (_SOURCE / "go.mod").read_text()
+    match = re.search(rf"^\s*{re.escape(module)} (v\S+)$", text, re.MULTILINE)
+    if match is None:
+        raise RigError(f"kubebox/go.mod does not require {module}: run `go mod tidy` there")
+    return match[1]
+
+
+def _link(folder: Path, programs: Mapping[str, Path]) -> None:
+    for name, target in programs.items():
+        (folder / name).symlink_to(target)
+
+
+def _kubebox() -> Path:
+    major, minor = _minor(version())
+    stamp = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
+    flags = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
+    return golang.build("kubebox", _SOURCE, ldflags=flags)
+
+
+def _offered() -> dict[str, Path]:
+    """What the folder in `$KUBEBUILDER_ASSETS` has of the pinned minors."""
+    named = os.environ.get("KUBEBUILDER_ASSETS")
+    if not named:
+        return {}
+    folder = Path(named).resolve()
+    fitting = {name: folder / name for name in PROGRAMS if _is_of_pinned_minor(folder / name)}
+    say(f"KUBEBUILDER_ASSETS offers {', '.join(fitting) or f'nothing of Kubernetes {version()}'}")
+    return fitting
+
+
+def _is_of_pinned_minor(program: Path) -> bool:
+    return os.access(program, os.X_OK) and _minor(_reported(program)) == _minor(version(program.name))
+
+
+def _reported(program: Path) -> str:
+    question = ["version", "--client"] if program.name == "kubectl" else ["--version"]
+    try:
+        return processes.run([program, *question], timeout_s=30, check=False).stdout
+    except subprocess.TimeoutExpired:
+        return ""
+
+
+def _minor(text: str) -> tuple[str, str]:
+    match = re.search(r"(\d+)\.(\d+)\.\d+", text)
+    return (match[1], match[2]) if match else ("", "")

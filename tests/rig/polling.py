@@ -1,0 +1,33 @@
+"""Waiting for something to become true, and proving that it stays untrue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from rig.errors import RigError
+
+T = TypeVar("T")
+
+
+def until(probe: Callable[[], T | None], what: str, *, timeout_s: float = 30, poll_s: float = 0.1) -> T:
+    """The probe's first true answer; raise with its last one when the time is over."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise RigError(f"{what}: not so after {timeout_s:.0f} s, last seen {answer!r}")
+        time.sleep(poll_s)
+
+
+def stays_untrue(probe: Callable[[], object], *, for_s: float, poll_s: float = 0.2) -> bool:
+    """Whether the probe had no true answer for that long."""
+    deadline = time.monotonic() + for_s
+    while time.monotonic() < deadline:
+        if probe():
+            return False
+        time.sleep(poll_s)
+    return True
