@@ -1,0 +1,135 @@
+"""Real OCI registries on loopback: one that knows referrers and one that does not.
+
+Without the referrers API: Debian's docker-registry, the software most private registries run; its 2.8 series
+answers 404 there, so that tools must use the fallback tag.
+
+With it: olareg, built from Go modules in half a minute. It follows the distribution specification to the
+letter (artifactType, its filter, OCI-Subject), keeps its content on disk and deletes what it is told to.
+go-containerregistry's registry package was the alternative: it reports the config's media type as artifactType
+and ignores the filter, so that a client which relies on either would pass here and fail elsewhere. zot, the
+better known one, lives under a module host of its own that not every module mirror serves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rig import debian, golang, processes
+from rig.certificates import Authority, KeyPair
+from rig.distribution import Client
+
+# What a registry is called: by tests, on this host, and from inside a VM with user networking.
+NAME = "registry.rig.test"
+_CERTIFIED_NAMES = (NAME, "localhost", "127.0.0.1", "10.0.2.2")
+
+
+class Kind(StrEnum):
+    """What a registry can tell about the things that refer to an image."""
+
+    REFERRERS = "with-referrers"
+    FALLBACK_TAGS = "without-referrers"
+
+
+class Registry:
+    """One registry process; its port and content stay the same when it is stopped and started again."""
+
+    def __init__(self, kind: Kind, folder: Path, authority: Authority | None = None) -> None:
+        self.kind = kind
+        self._folder = folder
+        self._port = processes.free_port()
+        self._ca_file = authority.ca_file if authority else None
+        self._pair = (
+            authority.issue(f"registry-{kind}", common_name=NAME, sans=_CERTIFIED_NAMES) if authority else None
+        )
+        self._process: processes.Process | None = None
+        (folder / "content").mkdir(parents=True, exist_ok=True)
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    @property
+    def host(self) -> str:
+        """The part of an image reference before the first slash, for use on this machine."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def named_host(self) -> str:
+        """The same for places where the rig's name resolves; only with an authority."""
+        return f"{NAME}:{self._port}"
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._pair else 'http'}://{self.host}"
+
+    @property
+    def client(self) -> Client:
+        return Client(self.url, self._ca_file)
+
+    def start(self) -> None:
+        """Returns when the registry answers."""
+        argv = _COMMANDS[self.kind](self._folder, self._port, self._pair)
+        # an environment of its own: docker-registry takes any REGISTRY_* variable for a setting
+        self._process = processes.Process(argv, log=self._folder / "registry.log", env={})
+        self._process.await_ready(self._answers, timeout_s=30, poll_s=0.05)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+
+    def _answers(self) -> bool:
+        try:
+            return self.client.request("GET", "/v2/").status == 200
+        except OSError:
+            return False
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _docker_registry(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:
+    http: dict[str, object] = {"addr": f"127.0.0.1:{port}"}
+    if pair is not None:
+        http["tls"] = {"certificate": str(pair.cert), "key": str(pair.key)}
+    settings = {
+        "version": 0.1,
+        "log": {"level": "warn"},
+        "storage": {
+            "filesystem": {"rootdirectory": str(folder / "content")},
+            "delete": {"enabled": True},
+        },
+        "http": http,
+    }
+    config = folder / "config.yml"
+    config.write_text(json.dumps(settings, indent=2))  # every JSON document is a YAML document
+    tree = debian.machine().tree("docker-registry", ["docker-registry"])
+    return [tree / "usr/bin/docker-registry", "serve", config]
+
+
+def _olareg(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:
+    source = Path(__file__).with_name("registrybox")
+    program = golang.build("olareg", source, package="github.com/olareg/olareg/cmd/olareg")
+    argv: list[str | Path] = [program, "serve", "--addr", "127.0.0.1", "--port", str(port)]
+    argv += ["--dir", folder / "content", "--api-delete", "--gc-frequency", "-1s"]
+    return [*argv, "--tls-cert", pair.cert, "--tls-key", pair.key] if pair else argv
+
+
+_COMMANDS: dict[Kind, Callable[[Path, int, KeyPair | None], Sequence[str | Path]]] = {
+    Kind.FALLBACK_TAGS: _docker_registry,
+    Kind.REFERRERS: _olareg,
+}
