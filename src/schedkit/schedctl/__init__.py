@@ -1,0 +1,1 @@
+"""`schedctl`, the host command: which scheduler this machine's kernel runs."""

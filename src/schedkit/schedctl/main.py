@@ -1,0 +1,16 @@
+"""The front door of `schedctl`: its verbs by name. A verb's code is imported when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from schedkit import __version__
+from schedkit.cli import Verb, VerbGroup
+
+VERBS: dict[str, Verb] = {}
+
+
+@click.group(cls=VerbGroup, verbs=VERBS)
+@click.version_option(__version__, prog_name="schedctl", message="%(prog)s %(version)s")
+def main() -> None:
+    """Choose and watch the sched_ext scheduler of this machine's kernel."""

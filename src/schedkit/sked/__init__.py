@@ -1,0 +1,1 @@
+"""`sked`, the cluster command: which schedulers a fleet's kernels run."""

@@ -1,0 +1,82 @@
+"""The import contract holds, and would be seen to break."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the source tree that a test may spoil."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [program, "--no-cache"],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def add_module(folder: Path, name: str, source: str = "") -> None:
+    path = folder / "src" / Path(*name.split("."))
+    path.parent.mkdir(exist_ok=True)
+    (path.parent / "__init__.py").touch()
+    path.with_suffix(".py").write_text(source)
+
+
+def test_the_tree_keeps_the_contract(copy: Path) -> None:
+    assert lint(copy).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        pytest.param("schedkit.schedctl.spoiled", "schedkit.sked.main", id="schedctl never imports sked"),
+        pytest.param("schedkit.sked.spoiled", "schedkit.schedctl.main", id="sked never imports schedctl"),
+        pytest.param("schedkit.kernel.spoiled", "schedkit.oci.something", id="rooms are independent"),
+        pytest.param("schedkit.kube.spoiled", "schedkit.cli", id="a room knows nothing of the front door"),
+        pytest.param("schedkit.model.spoiled", "schedkit.kernel.something", id="the model does no I/O"),
+    ],
+)
+def test_an_import_in_the_wrong_direction_breaks_it(copy: Path, importer: str, imported: str) -> None:
+    add_module(copy, "schedkit.oci.something")
+    add_module(copy, "schedkit.kernel.something")
+    add_module(copy, importer, f"import {imported}\n")
+
+    done = lint(copy)
+
+    assert done.returncode == 1
+    assert f"{importer} -> {imported}" in done.stdout
+
+
+def test_imports_in_the_right_direction_keep_it(copy: Path) -> None:
+    add_module(copy, "schedkit.model.something")
+    add_module(copy, "schedkit.oci.something", "import schedkit.model.something\n")
+    add_module(copy, "schedkit.sked.something", "import schedkit.oci.something, schedkit.model.something\n")
+
+    assert lint(copy).returncode == 0
+
+
+def test_a_package_without_a_place_in_the_contract_breaks_it(copy: Path) -> None:
+    add_module(copy, "schedkit.utilities.something")
+
+    done = lint(copy)
+
+    assert done.returncode == 1
+    assert "utilities" in done.stdout
