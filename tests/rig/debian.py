@@ -68,10 +68,13 @@ class Suite:
 
     def tree(self, label: str, packages: Sequence[str], *, needs: bool = True) -> Path:
         """A folder with the packages unpacked, and, with `needs`, what of their dependencies the machine lacks."""
+        key = self.key(label, packages, needs=needs)
+        return cache.entry("debian", key, lambda folder: self.unpack(label, packages, folder, needs=needs))
+
+    def key(self, label: str, packages: Sequence[str], *, needs: bool = True) -> str:
+        """A cache key that changes when any of the versions to be fetched does."""
         self._refresh()
-        files = self._plan(packages, needs=needs)
-        key = f"{label}-{self.name}-{cache.digest(*files)}"
-        return cache.entry("debian", key, lambda folder: self._unpack(label, packages, folder, needs=needs))
+        return f"{label}-{self.name}-{cache.digest(*self._plan(packages, needs=needs))}"
 
     def packages(self, pattern: str) -> list[Package]:
         """All packages whose whole name matches the pattern."""
@@ -100,7 +103,9 @@ class Suite:
         """Asking apt takes a second; an answer stays good until the lists change."""
         return answer.exists() and answer.stat().st_mtime > (self._folder / "refreshed").stat().st_mtime
 
-    def _unpack(self, label: str, packages: Sequence[str], folder: Path, *, needs: bool) -> None:
+    def unpack(self, label: str, packages: Sequence[str], folder: Path, *, needs: bool = True) -> None:
+        """Download the packages, checked against the signed lists, and unpack them into the folder."""
+        self._refresh()
         with step(f"{label}: fetching {' '.join(packages)} from Debian {self.name}"):
             archives = folder / ".archives"
             (archives / "partial").mkdir(parents=True)

@@ -1,0 +1,269 @@
+"""A virtual machine with a Debian kernel on top of this machine's own root, and commands in it.
+
+Always TCG: a KVM that cannot run a stock kernel looks just like one that can. One thread for all
+virtual CPUs, because QEMU 7.2's multi-threaded TCG races with the kernel's text patching, which
+each attach of a scheduler does many times.
+
+The guest cannot write to the host: its root is a read-only bind mount in a private mount
+namespace, with a tmpfs above it inside the guest. Only `Guest.share` is writable.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from rig import cache, debian, guestroot, processes
+from rig.errors import RigError, Unavailable
+from rig.kernels import Kernel
+from rig.processes import Process
+
+_GUEST_FILES = Path(__file__).parent / "guest"
+_BOOT_TIMEOUT_S = 240  # 8 s on a quiet machine
+_CONSOLE_LINES = 25
+
+
+class GuestError(RigError):
+    """The guest panicked, hung or ended; the message says which, and where its console log is kept."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command in a guest ended."""
+
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a guest gets."""
+
+    name: str = "guest"
+    memory_mb: int = 2048
+    cpus: int = 2
+    network: bool = False
+    forwards: Mapping[int, int] = field(default_factory=dict)  # loopback port of the host → port of the guest
+    cmdline: str = ""
+
+
+class Guest:
+    """One running VM. Use it as a context manager."""
+
+    def __init__(self, kernel: Kernel, settings: Settings | None = None) -> None:
+        self.kernel = kernel
+        self.settings = settings or Settings()
+        self.folder = processes.run_folder(f"vm-{self.settings.name}")
+        self.share = self.folder / "share"
+        self.console = self.folder / "console.log"
+        self._numbers = itertools.count()
+        self._answers: set[str] = set()
+        self._heard = b""
+        self._parts: list[Process] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Boot; returns when the guest takes commands."""
+        _require_machine()
+        (self.share / "commands").mkdir(parents=True)
+        for tag, source in (("host", Path("/")), ("tools", guestroot.tree()), ("share", self.share)):
+            self._serve_folder(tag, source, writable=tag == "share")
+        self._qemu = Process(self._command_line(), log=self.folder / "qemu.log", env=_qemu_environment())
+        self._parts.append(self._qemu)
+        self._qemu.await_ready((self.folder / "serial.sock").exists, timeout_s=30)
+        self._serial = socket.socket(socket.AF_UNIX)
+        self._serial.connect(str(self.folder / "serial.sock"))
+        self._await_answer("up", _BOOT_TIMEOUT_S, "did not come up")
+
+    def run(self, command: str, *, timeout_s: float = 120) -> Outcome:
+        """Run a shell command in the guest and wait for its end."""
+        return self.await_end(self.begin(command), timeout_s=timeout_s)
+
+    def begin(self, command: str) -> str:
+        """Start a shell command in the guest; the name is for `await_end` and `has_ended`."""
+        name = f"c{next(self._numbers)}"
+        (self.share / "commands" / f"{name}.sh").write_text(command + "\n")
+        self._serial.sendall(f"{name}\n".encode())
+        return name
+
+    def has_ended(self, name: str) -> bool:
+        """Whether the command has ended; raises when the guest itself has."""
+        self._listen(0.0)
+        if name not in self._answers and self._qemu.exit_code() is not None:
+            raise self.failure("ended")
+        return name in self._answers
+
+    def await_end(self, name: str, *, timeout_s: float) -> Outcome:
+        """The outcome of a command begun before."""
+        self._await_answer(name, timeout_s, f"gave no answer for {timeout_s:.0f} s")
+        files = self.share / "commands"
+        output = (files / f"{name}.out").read_text(errors="replace")
+        return Outcome(int((files / f"{name}.rc").read_text()), output)
+
+    def stop(self) -> None:
+        """Power off, or end it by force; its processes are gone afterwards."""
+        if self._qemu.exit_code() is None:
+            self._serial.sendall(b"halt\n")
+            self._qemu.wait(20)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it by force."""
+        for part in reversed(self._parts):
+            part.stop(grace_s=2)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _serve_folder(self, tag: str, source: Path, *, writable: bool) -> None:
+        view = self.folder / f"{tag}-view"
+        view.mkdir()
+        daemon = _qemu_tree() / "usr/lib/qemu/virtiofsd"
+        cached = "none" if writable else "always"
+        serve = [daemon, f"--socket-path={self._socket(tag)}", "-o", f"source={view}", "-o", f"cache={cached}"]
+        mounts = "; ".join(_bind_commands(source, view, writable=writable))
+        script = f'set -e; {mounts}; exec "$@"'
+        argv = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "virtiofsd", *serve]
+        part = Process([*argv, "-o", "sandbox=chroot"], log=self.folder / f"{tag}.log", env=_qemu_environment())
+        self._parts.append(part)
+        part.await_ready(self._socket(tag).exists, timeout_s=30)
+
+    def _socket(self, tag: str) -> Path:
+        return self.folder / f"{tag}.sock"
+
+    def _command_line(self) -> list[str]:
+        memory = f"{self.settings.memory_mb}M"
+        shares = [word for tag in ("host", "tools", "share") for word in self._share_device(tag)]
+        return [
+            str(_qemu_tree() / "usr/bin/qemu-system-x86_64"),
+            *(word for folder in ("qemu", "seabios", "ipxe/qemu") for word in ("-L", _firmware(folder))),
+            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-no-reboot"),
+            *("-smp", str(self.settings.cpus), "-m", memory),
+            *("-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-numa", "node,memdev=mem"),
+            *shares,
+            *("-kernel", str(self.kernel.image), "-append", self._kernel_arguments()),
+            *("-display", "none", "-monitor", "none", "-serial", f"file:{self.console}"),
+            *("-chardev", f"socket,id=serial,path={self._socket('serial')},server=on,wait=off"),
+            *("-serial", "chardev:serial"),
+            *self._network(),
+        ]
+
+    def _share_device(self, tag: str) -> list[str]:
+        chardev = f"socket,id=fs-{tag},path={self._socket(tag)}"
+        return ["-chardev", chardev, "-device", f"vhost-user-fs-pci,chardev=fs-{tag},tag={tag}"]
+
+    def _kernel_arguments(self) -> str:
+        words = [
+            "console=ttyS0 quiet loglevel=4 panic=-1 rootfstype=virtiofs root=host ro",
+            f"init={_GUEST_FILES / 'init'}",
+            f"rig.kernel={self.kernel.folder} rig.agent={_GUEST_FILES / 'agent'}",
+            "rig.net=1" if self.settings.network else "",
+            self.settings.cmdline,
+        ]
+        return " ".join(words)
+
+    def _network(self) -> list[str]:
+        if not self.settings.network:
+            return ["-nic", "none"]
+        forwards = [f"hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in self.settings.forwards.items()]
+        return ["-nic", ",".join(["user,model=virtio-net-pci", *forwards])]
+
+    def _await_answer(self, name: str, timeout_s: float, otherwise: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while name not in self._answers:
+            if self._qemu.exit_code() is not None:
+                raise self.failure("ended")
+            if time.monotonic() > deadline:
+                raise self.failure(otherwise)
+            self._listen(0.5)
+
+    def _listen(self, timeout_s: float) -> None:
+        """Take in what the agent has said; names are short, so that a line is never split for long."""
+        self._serial.settimeout(max(timeout_s, 0.001))
+        try:
+            heard = self._serial.recv(4096)
+        except (TimeoutError, ConnectionResetError):
+            return
+        self._heard += heard
+        *lines, self._heard = self._heard.split(b"\n")
+        self._answers.update(line.decode(errors="replace").strip() for line in lines)
+
+    def failure(self, what: str) -> GuestError:
+        """What happened to the guest, for a person: panic or not, and where the console log is kept."""
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        verdict = "the kernel panicked" if re.search(r"Kernel panic|BUG: |Oops", text) else f"the guest {what}"
+        kept = keep_log(self.console, self.settings.name)
+        tail = "\n".join(text.splitlines()[-_CONSOLE_LINES:])
+        return GuestError(f"{verdict} (kernel {self.kernel.release}); console log: {kept}\n{tail}\n{self._qemu.tail(5)}")
+
+
+def keep_log(log: Path, name: str) -> Path:
+    """Copy a log to a place that outlives the run."""
+    folder = cache.root() / "logs"
+    folder.mkdir(exist_ok=True)
+    kept = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    if log.exists():
+        shutil.copyfile(log, kept)
+    return kept
+
+
+def _qemu_tree() -> Path:
+    """QEMU and virtiofsd, unpacked for use on the host."""
+    return debian.machine().tree("qemu", ["qemu-system-x86", "qemu-system-common", "seabios", "ipxe-qemu"])
+
+
+def _firmware(folder: str) -> str:
+    return str(_qemu_tree() / ("usr/lib" if folder.startswith("ipxe") else "usr/share") / folder)
+
+
+def _qemu_environment() -> Mapping[str, str]:
+    return os.environ | {"LD_LIBRARY_PATH": debian.library_path(_qemu_tree())}
+
+
+def _bind_commands(source: Path, view: Path, *, writable: bool) -> list[str]:
+    """Shell commands that show `source` at `view`, read-only unless asked otherwise."""
+    pairs = [(source, view)]
+    if source == Path("/"):
+        pairs += [(mount, view / mount.relative_to("/")) for mount in _mounts_in_use()]
+    commands = [f"mount --bind '{here}' '{there}'" for here, there in pairs]
+    if not writable:
+        commands += [f"mount -o remount,ro,bind '{there}'" for _, there in pairs]
+    return commands
+
+
+def _mounts_in_use() -> list[Path]:
+    """Other filesystems that hold the project, the cache or Python; a plain bind of / hides them."""
+    folders = (_GUEST_FILES, cache.root(), Path(sys.prefix), Path(sys.base_prefix))
+    mounts = {_mount_point(folder.resolve()) for folder in folders} - {Path("/")}
+    return sorted(mounts)
+
+
+def _mount_point(path: Path) -> Path:
+    while not path.is_mount():
+        path = path.parent
+    return path
+
+
+def _require_machine() -> None:
+    if platform.machine() != "x86_64":
+        raise Unavailable("virtual machines", "the rig's kernels are for x86_64", "run on an x86_64 machine")
+    if not processes.is_root():
+        raise Unavailable("virtual machines", "virtiofsd and its mounts need root", "run `make test` as root")
