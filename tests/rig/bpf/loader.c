@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,14 +164,19 @@ static struct bpf_link *attach(struct bpf_object *object)
 	return link;
 }
 
-/* The page shared with the kernel; a program that is no scheduler has none and never ends by itself. */
+/* The page shared with the kernel; a program that is no scheduler has none, and the kernel never ends it. */
 static volatile struct report *report_of(struct bpf_object *object)
 {
-	static struct report nothing;
 	struct bpf_map *map = bpf_object__find_map_by_name(object, REPORT_SECTION);
-	size_t size;
 
-	return map ? bpf_map__initial_value(map, &size) : &nothing;
+	int kind = map ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+	int file = map ? bpf_map__fd(map) : -1;
+	void *page = mmap(NULL, sizeof(struct report), PROT_READ | PROT_WRITE, kind, file, 0);
+
+	if (page != MAP_FAILED)
+		return page;
+	fprintf(stderr, "mapping the report failed: %s\n", strerror(errno));
+	exit(EXIT_FAILURE);
 }
 
 static pid_t start_victim(void)
@@ -238,6 +244,7 @@ static int run_once(double stall_after_s, bool *again)
 		;
 	bpf_link__destroy(link);
 	*again = REATTACHES && (report->exit_code & RESTART_WANTED);
+	munmap((void *)report, sizeof(*report));
 	bpf_object__close(object);
 	return code;
 }
