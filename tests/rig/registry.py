@@ -1,13 +1,13 @@
 """Real OCI registries on loopback: one that knows referrers and one that does not.
 
-Without the referrers API: Debian's docker-registry, the software most private registries run; its 2.8 series
-answers 404 there, so that tools must use the fallback tag.
+Without the referrers API: Debian's docker-registry, the software most private registries run; its
+2.8 series answers 404 there, so that tools must use the fallback tag.
 
 With it: olareg, built from Go modules in half a minute. It follows the distribution specification to the
 letter (artifactType, its filter, OCI-Subject), keeps its content on disk and deletes what it is told to.
-go-containerregistry's registry package was the alternative: it reports the config's media type as artifactType
-and ignores the filter, so that a client which relies on either would pass here and fail elsewhere. zot, the
-better known one, lives under a module host of its own that not every module mirror serves.
+go-containerregistry's registry package was the alternative: it reports the config's media type as
+artifactType and ignores the filter, so that a client which relies on either would pass here and fail
+elsewhere. zot, the better known one, lives under a module host of its own that not every mirror serves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Registry:
         self._port = processes.free_port()
         self._ca_file = authority.ca_file if authority else None
         self._pair = (
-            authority.issue(f"registry-{kind}", common_name=NAME, sans=_CERTIFIED_NAMES) if authority else None
+            authority.issue(f"registry-{kind}", common_name=NAME, sans=_CERTIFIED_NAMES)
+            if authority
+            else None
         )
         self._process: processes.Process | None = None
         (folder / "content").mkdir(parents=True, exist_ok=True)
