@@ -1,0 +1,93 @@
+"""The Makefile: what it starts ends with it, and its help is complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 30
+
+
+def await_pid(file: Path) -> int:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (text := file.read_text() if file.exists() else "").endswith("\n"):
+        assert time.monotonic() < deadline, "the recipe did not start"
+        time.sleep(0.02)
+    return int(text)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def await_end(pid: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while is_running(pid):
+        assert time.monotonic() < deadline, f"process {pid} outlives make"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("target", ["demo", "cluster", "vm", "test-e2e", "test-kernels"])
+def test_what_make_starts_ends_when_make_is_killed(
+    target: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Python is replaced by a program that would run on."""
+    stand_in = tmp_path / "python"
+    stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    stand_in.chmod(0o755)
+    words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, cwd=ROOT, env=bare_environment(), **quiet) as make:
+        pid = await_pid(tmp_path / "pid")
+        assert is_running(pid)
+
+        make.send_signal(number)
+
+    await_end(pid)
+
+
+def test_every_line_that_starts_tests_or_rigs_is_leashed() -> None:
+    """A shell between make and the program would take the leash; `exec` removes it."""
+    lines = re.findall(
+        r"^\t(.*\$\(PYTHON\) -m (?:pytest|rig).*)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
+
+    assert len(lines) >= 10
+    for line in lines:
+        plain = line.replace("$(LEASHED)", "").replace("$(PYTHON)", "")
+        plain = re.sub(r"\$\([A-Z]+\)", "", plain)
+        assert line.startswith("exec $(LEASHED) ") or (
+            line.startswith("$(LEASHED) ") and not re.search(r"[][#;\"*?&|<>(){}$`^~!\\']", plain)
+        )
+
+
+def test_help_is_the_default_and_names_every_target_but_itself() -> None:
+    described = subprocess.run(
+        ["make"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+        env=bare_environment(),
+    ).stdout
+
+    phony = set(re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^  ([a-z0-9-]+) ", described, re.MULTILINE))
+    assert listed == phony - {"help"}
+
+
+def bare_environment() -> dict[str, str]:
+    """Without what an outer make hands to an inner one."""
+    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
