@@ -47,8 +47,7 @@ def test_what_make_starts_ends_when_make_is_killed(
     stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     stand_in.chmod(0o755)
     words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(words, cwd=ROOT, env=bare_environment(), **quiet) as make:
+    with subprocess.Popen(words, cwd=ROOT, env=bare_environment(), stdout=subprocess.DEVNULL) as make:
         pid = await_pid(tmp_path / "pid")
         assert is_running(pid)
 
