@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -16,9 +17,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from rig import cache
 from rig.errors import RigError
@@ -30,17 +31,14 @@ _LEASH = ("setpriv", "--pdeathsig", "KILL")
 
 Completed: TypeAlias = subprocess.CompletedProcess[str]
 
-_lock_handles: list[IO[str]] = []
-
 
 def run_folder(name: str) -> Path:
     """A fresh folder for one run, deleted by the next run if this process dies before it can."""
     runs = cache.root() / "run"
     runs.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=runs))
-    handle = (folder / ".owner").open("w")
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    _lock_handles.append(handle)  # the lock, and with it the folder, lives as long as this process
+    # never closed: the lock, and with it the folder, lives as long as this process
+    fcntl.flock(os.open(folder / ".owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC), fcntl.LOCK_EX)
     return folder
 
 
@@ -84,6 +82,7 @@ class Process:
     ) -> None:
         self.name = Path(argv[0]).name
         self.log = log
+        self._tree = tree
         wrapped = [*_LEASH, *(_TREE if tree else ()), *map(str, argv)]
         with log.open("ab") as out:
             # a session of its own: Ctrl-C reaches us alone, and we stop the parts in order
@@ -110,7 +109,20 @@ class Process:
         return "\n".join(text.splitlines()[-lines:])
 
     def send(self, number: signal.Signals) -> None:
-        self._popen.send_signal(number)
+        """Signal the program itself: unshare(1), which stands before a tree, blocks SIGTERM."""
+        inner = self._inner_pid() if number != signal.SIGKILL else None
+        if inner is None:
+            self._popen.send_signal(number)
+        else:
+            os.kill(inner, number)
+
+    def _inner_pid(self) -> int | None:
+        """The first process of a tree; None where there is no tree, or no longer one."""
+        if not self._tree:
+            return None
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        pids = children.read_text().split() if children.exists() else []
+        return int(pids[0]) if pids else None
 
     def wait(self, timeout_s: float) -> int | None:
         """Its exit code, or None if it still runs after that time."""
@@ -168,11 +180,20 @@ def run(
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port that was free a moment ago, and that the kernel gives to nobody by itself.
+
+    Ports from the kernel's own range can be taken by any outgoing connection while a server restarts;
+    a client that polls such a port may even connect to itself.
+    """
+    for port in random.sample(range(10_000, max(20_000, _kernels_first_port())), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RigError("no free port on loopback: look with `ss -ltn` at who has them")
+
+
+def _kernels_first_port() -> int:
+    return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
 
 
 def is_listening(port: int) -> bool:

@@ -69,6 +69,7 @@ class Guest:
         self._numbers = itertools.count()
         self._answers: set[str] = set()
         self._heard = b""
+        self._serial = socket.socket(socket.AF_UNIX)
         self._parts: list[Process] = []
 
     def __enter__(self) -> Self:
@@ -91,7 +92,6 @@ class Guest:
         self._qemu = Process(self._command_line(), log=self.folder / "qemu.log", env=_qemu_environment())
         self._parts.append(self._qemu)
         self._qemu.await_ready((self.folder / "serial.sock").exists, timeout_s=30)
-        self._serial = socket.socket(socket.AF_UNIX)
         self._serial.connect(str(self.folder / "serial.sock"))
         self._await_answer("up", _BOOT_TIMEOUT_S, "did not come up")
 
@@ -129,6 +129,7 @@ class Guest:
 
     def kill(self) -> None:
         """End it by force."""
+        self._serial.close()
         for part in reversed(self._parts):
             part.stop(grace_s=2)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,191 @@
+"""Runs test modules inside a guest and brings the results back as ordinary pytest results.
+
+A module under tests/kernel runs in one boot per kernel kind. On the host this plugin boots the guest at the
+module's first test, starts pytest in it, and replays each report as it arrives; inside the guest it only writes
+the reports down. Fixtures and assertions therefore run next to the kernel they are about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rig import kernels, reporting, vm
+from rig.errors import Unavailable
+
+_IN_GUEST = "RIG_GUEST_REPORTS"  # names the file for reports; set only inside a guest
+_MODULE_TIMEOUT_S = 900
+_PROJECT = Path(__file__).parents[2]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kernels", choices=("ci", "all"), default="ci",
+        help="kernel kinds for tests/kernel: those each module names (ci), or every kind it can run on (all)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
+    config.pluginmanager.register(_Recorder(Path(os.environ[_IN_GUEST])) if _IN_GUEST in os.environ else _Player())
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One copy of each kernel test per kind, grouped so that a kind's tests share a boot."""
+    if "kernel_kind" in metafunc.fixturenames:
+        kinds = _kinds_of(metafunc.definition, everything=metafunc.config.getoption("kernels") == "all")
+        metafunc.parametrize("kernel_kind", kinds, scope="module", indirect=True)
+
+
+def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
+    marker = item.get_closest_marker("kernel")
+    named: Sequence[str] = marker.args if marker else ("7",)
+    if not everything or not any(kernels.KINDS[kind].has_sched_ext for kind in named):
+        return named
+    return [kind.name for kind in kernels.KINDS.values() if kind.has_sched_ext]
+
+
+class _Recorder:
+    """Inside the guest: write each report down at once, so that a panic loses nothing that was known."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        line = json.dumps(report._to_json(), default=str)  # noqa: SLF001 - what pytest-xdist does, too
+        with self._file.open("a") as out:
+            out.write(line + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+
+
+@dataclass
+class _Run:
+    """pytest at work in a guest on one module and kernel kind."""
+
+    guest: vm.Guest
+    command: str
+    reports: Path
+    seen: dict[str, list[pytest.TestReport]]
+    consumed: int = 0
+
+    def reports_of(self, nodeid: str) -> list[pytest.TestReport]:
+        """All reports of one test; waits until the last one is there."""
+        deadline = time.monotonic() + _MODULE_TIMEOUT_S
+        while not _is_complete(self.seen.get(nodeid, [])):
+            ended = self.guest.has_ended(self.command)
+            self._take_in()
+            if ended and not _is_complete(self.seen.get(nodeid, [])):
+                raise vm.GuestError(f"pytest in the guest ended without a result:\n{self._output()}")
+            if time.monotonic() > deadline:
+                raise self.guest.failure(f"gave no test result within {_MODULE_TIMEOUT_S} s")
+            time.sleep(0.1)
+        return self.seen[nodeid]
+
+    def _output(self) -> str:
+        return self.guest.await_end(self.command, timeout_s=10).output[-3000:]
+
+    def _take_in(self) -> None:
+        text = self.reports.read_text() if self.reports.exists() else ""
+        *lines, _ = text[self.consumed :].split("\n")
+        for line in lines:
+            self.consumed += len(line) + 1
+            report = pytest.TestReport._from_json(json.loads(line))  # noqa: SLF001 - counterpart of the above
+            self.seen.setdefault(report.nodeid, []).append(report)
+
+
+def _is_complete(reports: Sequence[pytest.TestReport]) -> bool:
+    return any(report.when == "teardown" for report in reports)
+
+
+class _Player:
+    """On the host: boot, start, replay."""
+
+    def __init__(self) -> None:
+        self._group: tuple[str, str] | None = None
+        self._run: _Run | Exception | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        group = _group_of(item)
+        if group is None:
+            return None
+        if group != self._group:
+            self._open(item, group)
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in self._results(item):
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        if nextitem is None or _group_of(nextitem) != group:
+            self._close()
+        return True
+
+    def _open(self, item: pytest.Item, group: tuple[str, str]) -> None:
+        self._close()
+        self._group = group
+        chosen = [other.nodeid for other in item.session.items if _group_of(other) == group]
+        try:
+            self._run = _start(group[1], chosen)
+        except (Unavailable, vm.RigError) as error:
+            self._run = error
+
+    def _results(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
+        try:
+            if isinstance(self._run, Exception):
+                raise self._run
+            assert self._run is not None
+            yield from self._run.reports_of(item.nodeid)
+        except Unavailable as missing:
+            reporting.record_missing(item.nodeid, missing)
+            yield _own_report(item, "skipped", str(missing))
+        except vm.RigError as error:
+            self._run = error  # a dead guest answers for the rest of its module, too
+            yield _own_report(item, "failed", str(error))
+
+    def _close(self) -> None:
+        if isinstance(self._run, _Run):
+            self._run.guest.stop()
+        self._run = self._group = None
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self) -> None:
+        self._close()
+
+
+def _group_of(item: pytest.Item) -> tuple[str, str] | None:
+    """(module, kernel kind) of a test that belongs into a guest, None for all others."""
+    callspec = getattr(item, "callspec", None)
+    kind = callspec.params.get("kernel_kind") if callspec else None
+    return (item.nodeid.partition("::")[0], kind) if kind else None
+
+
+def _start(kind: str, nodeids: Sequence[str]) -> _Run:
+    kernel = kernels.obtain(kind)
+    if kernel.note:
+        reporting.note(kernel.note)
+    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kind}"))
+    guest.__enter__()
+    reports = guest.share / "reports.jsonl"
+    pytest_words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *nodeids]
+    words = ["env", f"{_IN_GUEST}=/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE=1", *pytest_words]
+    command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(words)}"
+    return _Run(guest, guest.begin(command), reports, {})
+
+
+def _own_report(item: pytest.Item, outcome: str, why: str) -> pytest.TestReport:
+    """A report for a test that never got a result from its guest."""
+    path, line, _ = item.location
+    longrepr = (path, line or 0, f"Skipped: {why}") if outcome == "skipped" else why
+    return pytest.TestReport(
+        item.nodeid, item.location, dict.fromkeys(item.keywords, 1), outcome,  # type: ignore[arg-type]  # a Literal
+        longrepr, "setup",
+    )

@@ -1,0 +1,203 @@
+"""A real Kubernetes node: kubelet, containerd and runc in a guest, joined to a control plane of the rig.
+
+Every node sits alone on QEMU's user network, where the host is 10.0.2.2 and the node 10.0.2.15. A few
+nft rules lead pods to the API server, and a DNS server on the node knows the names pods ask for; so
+neither kube-proxy nor CoreDNS is needed. Pods of different nodes do not reach each other.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+
+from rig import kubernetes, polling, processes, registry, vm
+from rig.controlplane import HOST_SEEN_FROM_GUESTS, ControlPlane, NodeIdentity
+from rig.errors import RigError
+from rig.kernels import Kernel
+from rig.registry import Registry
+
+_OWN_ADDRESS = "10.0.2.15"
+_SERVICE_ADDRESS = "10.0.0.1"
+_READY_TIMEOUT_S = 420  # 45 s on a quiet machine, minutes when two guests share two cores
+
+
+class Node:
+    """One node; `index` gives its pods a network of their own."""
+
+    def __init__(
+        self, cluster: ControlPlane, images: Registry, kernel: Kernel, *, index: int = 1, pause_image: str
+    ) -> None:
+        self.name = f"node{index}"
+        self.cluster = cluster
+        self._registry = images
+        self._index = index
+        self._pause_image = pause_image
+        self._port = processes.free_port()
+        settings = vm.Settings(name=self.name, memory_mb=3072, network=True, forwards={self._port: self._port})
+        self.guest = vm.Guest(kernel, settings)
+
+    def start(self) -> None:
+        """Boot and start the kubelet; `await_ready` waits for it, so that several can boot at once."""
+        self.guest.start()
+        config = self.guest.share / "node"
+        config.mkdir()
+        self._write_configuration(config, self.cluster.node(self.name))
+        program = kubernetes.binaries() / "kubelet"
+        script = Path(__file__).parent / "guest/node"
+        self._command = self.guest.begin(f"exec '{script}' /mnt/share/node '{program}'")
+
+    def await_ready(self) -> None:
+        """Wait until the API server says the node is Ready."""
+        try:
+            polling.until(self._is_ready, f"{self.name} is Ready", timeout_s=_READY_TIMEOUT_S, poll_s=0.5)
+        except RigError as error:
+            raise RigError(f"{error}\n{self.logs()}") from error
+
+    def stop(self) -> None:
+        self.guest.stop()
+
+    def read(self, path: str) -> str:
+        """The content of a file in the guest, empty when it is not there."""
+        return self.guest.run(f"cat '{path}' 2>/dev/null").output.strip()
+
+    def logs(self) -> str:
+        """The end of what kubelet, containerd and the console said."""
+        files = [self.guest.share / "kubelet.log", self.guest.share / "containerd.log", self.guest.console]
+        return "\n".join(f"--- {file.name}\n{_tail(file)}" for file in files if file.exists())
+
+    def _is_ready(self) -> bool:
+        if self.guest.has_ended(self._command):
+            said = self.guest.await_end(self._command, timeout_s=1).output
+            raise RigError(f"the kubelet of {self.name} ended:\n{said}\n{self.logs()}")
+        nodes = self.cluster.client.get("/api/v1/nodes")["items"]
+        mine = [node for node in nodes if node["metadata"]["name"] == self.name]
+        conditions = mine[0]["status"].get("conditions", []) if mine else []
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    def _write_configuration(self, folder: Path, identity: NodeIdentity) -> None:
+        shutil.copy(identity.kubeconfig, folder / "kubeconfig")
+        for source, name in ((identity.ca_file, "ca.crt"), *_pair(identity)):
+            shutil.copy(source, folder / name)
+        trust = folder / "certs.d" / self._registry.named_host
+        trust.mkdir(parents=True)
+        (trust / "hosts.toml").write_text(self._registry_trust())
+        for name, text in {
+            "name": self.name,
+            "hosts": f"{HOST_SEEN_FROM_GUESTS} {registry.NAME}\n{_OWN_ADDRESS} {self.name}\n",
+            "nat.nft": self._address_translation(),
+            "dnsmasq.conf": self._names(),
+            "cni.conflist": json.dumps(self._pod_network()),
+            "containerd.toml": self._runtime(),
+            "kubelet.json": json.dumps(self._kubelet()),
+        }.items():
+            (folder / name).write_text(text)
+
+    def _registry_trust(self) -> str:
+        url = f"https://{self._registry.named_host}"
+        return f'server = "{url}"\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n  ca = "{_IN_GUEST}/ca.crt"\n'
+
+    def _address_translation(self) -> str:
+        """Leads the `kubernetes` service to the host, and lets pods reach the host at all."""
+        to_host = f"ip daddr {_SERVICE_ADDRESS} tcp dport 443 dnat to {HOST_SEEN_FROM_GUESTS}:{self.cluster.port}"
+        return dedent(f"""\
+            table ip rig {{
+              chain from_pods {{ type nat hook prerouting priority dstnat; {to_host}; }}
+              chain from_node {{ type nat hook output priority dstnat; {to_host}; }}
+              chain leaving {{
+                type nat hook postrouting priority srcnat;
+                ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 masquerade;
+              }}
+            }}
+            """)
+
+    def _names(self) -> str:
+        addresses = {
+            registry.NAME: HOST_SEEN_FROM_GUESTS,
+            "kubernetes.default.svc.cluster.local": _SERVICE_ADDRESS,
+        }
+        known = "".join(f"address=/{name}/{address}\n" for name, address in addresses.items())
+        return f"no-resolv\nno-hosts\nuser=root\nbind-dynamic\nlisten-address={_OWN_ADDRESS}\n{known}"
+
+    def _pod_network(self) -> dict[str, object]:
+        subnet = f"10.244.{self._index}.0/24"
+        addresses = {
+            "type": "host-local",
+            "dataDir": "/run/cni/ipam",
+            "ranges": [[{"subnet": subnet}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
+        return {"cniVersion": "0.4.0", "name": "rig", "plugins": [{"type": "ptp", "ipam": addresses}]}
+
+    def _runtime(self) -> str:
+        return dedent(f"""\
+            version = 2
+            [plugins."io.containerd.grpc.v1.cri"]
+              sandbox_image = "{self._pause_image}"
+              [plugins."io.containerd.grpc.v1.cri".cni]
+                bin_dir = "/usr/lib/cni"
+                conf_dir = "/etc/cni/net.d"
+              [plugins."io.containerd.grpc.v1.cri".registry]
+                config_path = "{_IN_GUEST}/certs.d"
+              [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+                runtime_type = "io.containerd.runc.v2"
+            """)
+
+    def _kubelet(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": "0.0.0.0",
+            "port": self._port,
+            "healthzPort": 0,
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": f"{_IN_GUEST}/ca.crt"},
+            },
+            "authorization": {"mode": "Webhook"},
+            "tlsCertFile": f"{_IN_GUEST}/serving.crt",
+            "tlsPrivateKeyFile": f"{_IN_GUEST}/serving.key",
+            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+            "cgroupDriver": "cgroupfs",
+            "failSwapOn": False,
+            "clusterDNS": [_OWN_ADDRESS],
+            "clusterDomain": "cluster.local",
+            "resolvConf": "/etc/resolv.conf",
+            # the disk is a tmpfs: there is nothing to measure, and evicting for it would be noise
+            "localStorageCapacityIsolation": False,
+            "evictionHard": {"memory.available": "0%"},
+            "imageGCHighThresholdPercent": 100,
+            # emulation is slow; nothing here is slow because it hangs
+            "runtimeRequestTimeout": "10m",
+        }
+
+
+_IN_GUEST = "/mnt/share/node"
+
+
+def _pair(identity: NodeIdentity) -> tuple[tuple[Path, str], ...]:
+    return ((identity.serving.cert, "serving.crt"), (identity.serving.key, "serving.key"))
+
+
+def _tail(file: Path, lines: int = 12) -> str:
+    return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
+
+
+@contextmanager
+def running(*nodes: Node) -> Iterator[None]:
+    """Boot all nodes, wait until all are Ready, and end them after the block."""
+    started: list[Node] = []
+    try:
+        for node in nodes:
+            started.append(node)
+            node.start()
+        for node in nodes:
+            node.await_ready()
+        yield
+    finally:
+        for node in reversed(started):
+            node.guest.kill()
