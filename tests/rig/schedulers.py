@@ -156,14 +156,14 @@ class Toolchain:
     def compile_bpf(self, source: Path, output: Path, defines: Sequence[str]) -> None:
         """One BPF object with the type information that libbpf needs."""
         folders = [self.sysroot / "usr/include", self.sysroot / "usr/include/x86_64-linux-gnu"]
-        headers = [word for path in (*folders, self.libbpf / "usr/include") for word in ("-isystem", path)]
+        headers = [f"-isystem{path}" for path in (*folders, self.libbpf / "usr/include")]
         flags = ["--target=bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-nostdlibinc"]
         flags.append(f"-ffile-prefix-map={_SOURCES}=.")  # the same bytes from every clone
         self._clang(*flags, *headers, *defines, "-c", source, "-o", output)
 
     def link_static(self, inputs: Sequence[str | Path], output: Path) -> None:
         """One program for this machine's architecture that needs no library at run time."""
-        paths = ["-isystem", self.libbpf / "usr/include", f"-L{self.libbpf / 'usr/lib/x86_64-linux-gnu'}"]
+        paths = [f"-isystem{self.libbpf}/usr/include", f"-L{self.libbpf}/usr/lib/x86_64-linux-gnu"]
         flags = ["-static", "-O2", "-s", "-Wall", "-Wextra", "-Werror", f"--sysroot={self.sysroot}"]
         libraries = ["-lbpf", "-lelf", "-lz", "-lzstd"]
         self._clang(*flags, *paths, *inputs, *libraries, "-o", output)
@@ -195,10 +195,8 @@ def _libbpf_suite() -> debian.Suite:
     for suite in map(debian.Suite, names):
         if any(_version(package) >= _LIBBPF_NEEDED for package in suite.packages("libbpf-dev")):
             return suite
-    wanted = ".".join(map(str, _LIBBPF_NEEDED))
-    raise Unavailable(
-        "schedulers", f"neither {' nor '.join(names)} offers libbpf {wanted}", "run the tests on Debian 12 or newer"
-    )
+    why = f"neither {' nor '.join(names)} offers libbpf {'.'.join(map(str, _LIBBPF_NEEDED))}"
+    raise Unavailable("schedulers", why, "run the tests on Debian 12 or newer")
 
 
 def _version(package: debian.Package) -> tuple[int, ...]:

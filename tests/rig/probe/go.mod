@@ -1,0 +1,3 @@
+module schedkit.io/rig/probe
+
+go 1.26.0
