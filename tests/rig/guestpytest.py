@@ -134,6 +134,7 @@ class _Player:
         self._group = group
         chosen = [other.nodeid for other in item.session.items if _group_of(other) == group]
         try:
+            _prepare(item)
             self._run = _start(group[1], chosen)
         except (Unavailable, vm.RigError) as error:
             self._run = error
@@ -159,6 +160,13 @@ class _Player:
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
         self._close()
+
+
+def _prepare(item: pytest.Item) -> None:
+    """Call the module's `prepare_on_host`, if it has one: a guest can neither fetch nor compile."""
+    module = item.module if isinstance(item, pytest.Function) else None
+    if (prepare := getattr(module, "prepare_on_host", None)) is not None:
+        prepare()
 
 
 def _group_of(item: pytest.Item) -> tuple[str, str] | None:
