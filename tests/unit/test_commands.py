@@ -66,7 +66,8 @@ def test_an_unknown_command_exits_64_and_says_where_to_look(command: str) -> Non
 @each_command
 def test_start_up_imports_little(command: str) -> None:
     """Beyond click, nothing that costs time before a verb is known."""
-    probe = f"import sys; import schedkit.{command}.main; print('\\n'.join(sys.modules))"
+    load = f"import schedkit.{command}.main"
+    probe = f"import sys; before = set(sys.modules); {load}; print(*set(sys.modules) - before)"
 
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
