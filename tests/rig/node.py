@@ -102,11 +102,11 @@ class Node:
 
     def _address_translation(self) -> str:
         """Leads the `kubernetes` service to the host, and lets pods reach the host at all."""
-        to_host = f"ip daddr {_SERVICE_ADDRESS} tcp dport 443 dnat to {HOST_SEEN_FROM_GUESTS}:{self.cluster.port}"
+        to_host = f"ip daddr {_SERVICE_ADDRESS} tcp dport 443 dnat to {HOST_SEEN_FROM_GUESTS}:{self.cluster.layout.ports.api}"
         return dedent(f"""\
             table ip rig {{
               chain from_pods {{ type nat hook prerouting priority dstnat; {to_host}; }}
-              chain from_node {{ type nat hook output priority dstnat; {to_host}; }}
+              chain from_node {{ type nat hook output priority -100; {to_host}; }}
               chain leaving {{
                 type nat hook postrouting priority srcnat;
                 ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 masquerade;
