@@ -114,6 +114,24 @@ def test_the_list_makes_ci_fail(sessions: Sessions) -> None:
 
     assert done.code == 1
     assert "2 tests could not run on this machine" in done.text
+    assert "were skipped" not in done.text
+
+
+def test_a_plugin_may_name_the_remedy_for_a_test_it_skips(sessions: Sessions) -> None:
+    source = """
+import pytest
+from rig import reporting
+from rig.errors import Unavailable
+
+def test_it(request):
+    reporting.record_missing(request.node.nodeid, Unavailable("a guest", "no QEMU", "install QEMU"))
+    pytest.skip("no guest")
+"""
+
+    done = sessions.run({"kernel/test_it.py": source}, "tests/kernel", CI="true")
+
+    assert "a guest: no QEMU\n    to do: install QEMU\n    tests/kernel/test_it.py::test_it\n" in done.text
+    assert "were skipped" not in done.text
 
 
 def test_a_plain_skip_is_listed_and_makes_only_ci_fail(sessions: Sessions) -> None:
@@ -196,9 +214,10 @@ def test_the_size_of_the_cache_is_told_when_it_was_used(sessions: Sessions) -> N
 
 
 def test_pytests_closing_line_is_the_last(sessions: Sessions) -> None:
-    done = sessions.run({"contract/test_it.py": MISSING}, CI="true")
+    done = sessions.run({"contract/test_it.py": MISSING + "def test_bad(): assert False\n"}, CI="true")
 
-    assert "1 passed, 2 skipped in " in done.text.splitlines()[-1]
+    assert "1 failed, 1 passed, 2 skipped in " in done.text.splitlines()[-1]
+    assert done.text.index("short test summary info") < done.text.index("what ran")
 
 
 def test_a_report_from_a_guest_brings_its_remedy_along(sessions: Sessions) -> None:
