@@ -110,13 +110,13 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         """Signal the program itself: unshare(1), which stands before a tree, blocks SIGTERM."""
-        inner = self._inner_pid() if number != signal.SIGKILL else None
+        inner = self.inner_pid() if number != signal.SIGKILL else None
         if inner is None:
             self._popen.send_signal(number)
         else:
             os.kill(inner, number)
 
-    def _inner_pid(self) -> int | None:
+    def inner_pid(self) -> int | None:
         """The first process of a tree; None where there is no tree, or no longer one."""
         if not self._tree:
             return None

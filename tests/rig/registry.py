@@ -42,7 +42,7 @@ class Registry:
         self.kind = kind
         self._folder = folder
         self._port = processes.free_port()
-        self._ca_file = authority.ca_file if authority else None
+        self.ca_file = authority.ca_file if authority else None
         self._pair = (
             authority.issue(f"registry-{kind}", common_name=NAME, sans=_CERTIFIED_NAMES)
             if authority
@@ -67,11 +67,20 @@ class Registry:
 
     @property
     def url(self) -> str:
-        return f"{'https' if self._pair else 'http'}://{self.host}"
+        return f"{self.scheme}://{self.host}"
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self._pair else "http"
+
+    @property
+    def ca_file(self) -> Path | None:
+        """The authority to trust; None for plain HTTP."""
+        return self._ca_file
 
     @property
     def client(self) -> Client:
-        return Client(self.url, self._ca_file)
+        return Client(self.url, self.ca_file)
 
     def start(self) -> None:
         """Returns when the registry answers."""
@@ -104,6 +113,20 @@ class Registry:
         self.stop()
 
 
+def programs() -> tuple[Path, Path]:
+    """Both registries' programs, in the cache."""
+    return _docker_registry_program(), _olareg_program()
+
+
+def _docker_registry_program() -> Path:
+    return debian.machine().tree("docker-registry", ["docker-registry"]) / "usr/bin/docker-registry"
+
+
+def _olareg_program() -> Path:
+    source = Path(__file__).with_name("registrybox")
+    return golang.build("olareg", source, package="github.com/olareg/olareg/cmd/olareg")
+
+
 def _docker_registry(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:
     http: dict[str, object] = {"addr": f"127.0.0.1:{port}"}
     if pair is not None:
@@ -119,14 +142,11 @@ def _docker_registry(folder: Path, port: int, pair: KeyPair | None) -> Sequence[
     }
     config = folder / "config.yml"
     config.write_text(json.dumps(settings, indent=2))  # every JSON document is a YAML document
-    tree = debian.machine().tree("docker-registry", ["docker-registry"])
-    return [tree / "usr/bin/docker-registry", "serve", config]
+    return [_docker_registry_program(), "serve", config]
 
 
 def _olareg(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:
-    source = Path(__file__).with_name("registrybox")
-    program = golang.build("olareg", source, package="github.com/olareg/olareg/cmd/olareg")
-    argv: list[str | Path] = [program, "serve", "--addr", "127.0.0.1", "--port", str(port)]
+    argv: list[str | Path] = [_olareg_program(), "serve", "--addr", "127.0.0.1", "--port", str(port)]
     argv += ["--dir", folder / "content", "--api-delete", "--gc-frequency", "-1s"]
     return [*argv, "--tls-cert", pair.cert, "--tls-key", pair.key] if pair else argv
 

@@ -1,0 +1,139 @@
+"""Podman as a service on a private socket, with storage and configuration of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rig import daemons, debian, processes
+from rig.daemons import Daemon
+from rig.processes import Completed
+from rig.registry import Registry
+
+
+def tree() -> Path:
+    """Podman and the programs it starts, unpacked for this machine."""
+    return debian.machine().tree("podman", ["podman", "conmon", "runc"])
+
+
+class Podman:
+    """One Podman service; commands reach it over its socket, so that all containers are its children."""
+
+    def __init__(self, folder: Path, *, root: Path | None = None, isolated: bool = True) -> None:
+        """`root` holds the programs: `/` inside a VM, an unpacked tree otherwise."""
+        self._root = root or tree()
+        self._folder = folder
+        self._daemon = Daemon("podman", folder, self._root, isolated=isolated)
+        self.socket = folder / "podman.sock"
+        self._write_configuration()
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}"
+
+    def trust(self, registry: Registry) -> None:
+        """Let this Podman pull from a registry of the rig: by its authority, or over plain HTTP."""
+        if registry.ca_file is None:
+            with (self._folder / "registries.conf").open("a") as out:
+                out.write(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
+            return
+        for host in (registry.host, registry.named_host):
+            certificates = self._home_file(f"certs.d/{host}/ca.crt")
+            certificates.write_bytes(registry.ca_file.read_bytes())
+
+    def start(self) -> None:
+        """Returns when the service answers."""
+        self.socket.unlink(missing_ok=True)
+        argv = [self._root / "usr/bin/podman", "system", "service", "--time=0", self.url]
+        self._daemon.start(argv, self._environment(), self._answers)
+
+    def stop(self) -> None:
+        """End the service; isolated, its containers end with it."""
+        self._daemon.stop()
+        daemons.remove_empty_cgroups("libpod_parent")
+
+    def run(self, *arguments: str, timeout_s: float = 120, check: bool = True) -> Completed:
+        """One podman command against the service."""
+        argv = [self._root / "usr/bin/podman", "--url", self.url, *arguments]
+        return processes.run(argv, env=self._environment(), timeout_s=timeout_s, check=check)
+
+    def inspect(self, container: str) -> Mapping[str, Any]:
+        """All that Podman knows about a container."""
+        [found] = json.loads(self.run("container", "inspect", container).stdout)
+        return dict(found)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(5)
+            return probe.connect_ex(str(self.socket)) == 0
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": daemons.search_path(self._root),
+            "LD_LIBRARY_PATH": debian.library_path(self._root),
+            "HOME": str(self._folder / "home"),
+            "XDG_RUNTIME_DIR": str(self._folder / "home"),
+            "CONTAINERS_CONF": str(self._folder / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(self._folder / "storage.conf"),
+            "CONTAINERS_REGISTRIES_CONF": str(self._folder / "registries.conf"),
+        }
+
+    def _home_file(self, name: str) -> Path:
+        """A file that Podman looks for in the home of its user."""
+        file = self._folder / "home/.config/containers" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    def _write_configuration(self) -> None:
+        values = {"root": self._root, "storage": self._daemon.storage}
+        (self._folder / "containers.conf").write_text(_CONTAINERS_CONF.format(**values))
+        (self._folder / "storage.conf").write_text(_STORAGE_CONF.format(**values))
+        (self._folder / "registries.conf").write_text("")
+        self._home_file("policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+# - netns host: a network of its own would need netavark or CNI plugins, and leave interfaces behind
+# - default_ulimits: Podman raises the limits otherwise, which a machine without CAP_SYS_RESOURCE refuses
+# - cgroupfs, file: neither systemd nor a journal is needed
+# - runc: crun refuses hosts that mount both versions of cgroups
+# - lock_type: the usual one is a file in /dev/shm that all Podmans of a machine share
+_CONTAINERS_CONF = """\
+[containers]
+netns = "host"
+log_driver = "k8s-file"
+default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+lock_type = "file"
+conmon_path = ["{root}/usr/bin/conmon"]
+tmp_dir = "{storage}/tmp"
+
+[engine.runtimes]
+runc = ["{root}/usr/bin/runc", "{root}/usr/sbin/runc"]
+"""
+_STORAGE_CONF = """\
+[storage]
+driver = "overlay"
+graphroot = "{storage}/graph"
+runroot = "{storage}/run"
+"""
