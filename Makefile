@@ -16,7 +16,8 @@ NODES ?= 0
 KERNEL ?= 7
 CMD ?= uname -a
 
-export CMD
+# as typed: make would read the shell's $(...) as its own
+export VM_COMMAND := $(value CMD)
 export PYTHONPATH := $(CURDIR)/tests
 # where rigs find uv, also when the machine has none
 export UV := $(CURDIR)/tools/uv
@@ -90,7 +91,7 @@ cluster: setup ## start a control plane until Ctrl-C; NODES=2 adds nodes in VMs
 
 .PHONY: vm
 vm: setup ## run CMD='uname -a' in a VM; KERNEL=7 picks the kernel
-	exec $(LEASHED) $(PYTHON) -m rig vm --kernel $(KERNEL) -- "$$CMD"
+	exec $(LEASHED) $(PYTHON) -m rig vm --kernel $(KERNEL) -- "$$VM_COMMAND"
 
 ##@ Tidy up
 

@@ -71,6 +71,20 @@ def test_every_line_that_starts_tests_or_rigs_is_leashed() -> None:
         )
 
 
+def test_a_command_reaches_the_vm_as_it_was_typed(tmp_path: Path) -> None:
+    stand_in = tmp_path / "python"
+    stand_in.write_text(f'#!/bin/sh\nfor word; do :; done\nprintf %s "$word" > {tmp_path}/last-word\n')
+    stand_in.chmod(0o755)
+    typed = """echo "it's $(uname -r)" ; exit 3"""
+
+    words = ["make", "--old-file=.venv/.ready", "vm", f"PYTHON={stand_in}", f"CMD={typed}"]
+    subprocess.run(
+        words, cwd=ROOT, env=bare_environment(), capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+
+    assert (tmp_path / "last-word").read_text() == typed
+
+
 def test_help_is_the_default_and_names_every_target_but_itself() -> None:
     described = subprocess.run(
         ["make"],
