@@ -42,7 +42,7 @@ class Registry:
         self.kind = kind
         self._folder = folder
         self._port = processes.free_port()
-        self.ca_file = authority.ca_file if authority else None
+        self.ca_file = authority.ca_file if authority else None  # None: plain HTTP
         self._pair = (
             authority.issue(f"registry-{kind}", common_name=NAME, sans=_CERTIFIED_NAMES)
             if authority
@@ -72,11 +72,6 @@ class Registry:
     @property
     def scheme(self) -> str:
         return "https" if self._pair else "http"
-
-    @property
-    def ca_file(self) -> Path | None:
-        """The authority to trust; None for plain HTTP."""
-        return self._ca_file
 
     @property
     def client(self) -> Client:
