@@ -23,6 +23,8 @@ from rig.certificates import KeyPair
 
 JsonObject: TypeAlias = dict[str, Any]
 
+_WATCH_S = 300
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
@@ -44,7 +46,9 @@ def write_kubeconfig(path: Path, *, server: str, ca_file: Path, user: JsonObject
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "rig", "cluster": {"server": server, "certificate-authority-data": _encoded(ca_file)}}],
+        "clusters": [
+            {"name": "rig", "cluster": {"server": server, "certificate-authority-data": _encoded(ca_file)}}
+        ],
         "users": [{"name": "rig", "user": user}],
         "contexts": [{"name": "rig", "context": {"cluster": "rig", "user": "rig"}}],
         "current-context": "rig",
@@ -101,6 +105,12 @@ class Client:
         found: list[JsonObject] = self.get(path, **query)["items"]
         return found
 
+    def metadata(self, path: str, **query: str) -> list[JsonObject]:
+        """The objects of a list without spec and status, which is most of their size."""
+        answer = json.loads(self._exchange("GET", _url(path, query), None, {"Accept": _METADATA_ONLY}))
+        found: list[JsonObject] = answer["items"]
+        return found
+
     def text(self, path: str) -> str:
         """What a non-JSON endpoint such as `/readyz` says."""
         return self._exchange("GET", path, None, {}).decode()
@@ -112,17 +122,17 @@ class Client:
         return self._request("PUT", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any], *, kind: str = MERGE_PATCH) -> JsonObject:
-        return self._request("PATCH", path, body, content_type=kind)
+        return self._request("PATCH", path, body, kind=kind)
 
     def delete(self, path: str, options: Mapping[str, Any] | None = None, **query: str) -> JsonObject:
         return self._request("DELETE", _url(path, query), options)
 
-    def watch(self, path: str, *, resource_version: str, timeout_s: int = 300, **query: str) -> Iterator[JsonObject]:
+    def watch(self, path: str, resource_version: str, **query: str) -> Iterator[JsonObject]:
         """The events after that version, as the server sends them, until it ends the watch."""
-        query |= {"watch": "1", "resourceVersion": resource_version, "timeoutSeconds": str(timeout_s)}
-        connection = self._connect(timeout_s + 30)
+        query |= {"watch": "1", "resourceVersion": resource_version, "timeoutSeconds": str(_WATCH_S)}
+        connection = self._connect(_WATCH_S + 30)
         try:
-            connection.request("GET", _url(path, query | {"allowWatchBookmarks": "true"}), headers=self._headers)
+            connection.request("GET", _url(path, query), headers=self._headers)
             response = connection.getresponse()
             if response.status != http.HTTPStatus.OK:
                 raise _refusal(response.status, response.read())
@@ -132,9 +142,9 @@ class Client:
             connection.close()
 
     def _request(
-        self, verb: str, url: str, body: Mapping[str, Any] | None = None, *, content_type: str = "application/json"
+        self, verb: str, url: str, body: Mapping[str, Any] | None = None, *, kind: str = "application/json"
     ) -> JsonObject:
-        headers = {"Content-Type": content_type} if body is not None else {}
+        headers = {"Content-Type": kind} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
         answer: JsonObject = json.loads(self._exchange(verb, url, data, headers))
         return answer

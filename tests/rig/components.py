@@ -1,0 +1,83 @@
+"""One program of a control plane, which tests may stop, kill, freeze and start again."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rig.errors import RigError
+from rig.processes import Process
+
+_STARTS_WITHIN_S = 120
+
+
+class Component:
+    """A program with a fixed command line and log; starting it again is starting the same thing.
+
+    Start it from the main thread: the kernel ties a child's life to the thread that started it.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        log: Path,
+        ready: Callable[[], bool],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = log.stem
+        self.log = log
+        self._argv = argv
+        self._ready = ready
+        self._env = env
+        self._process: Process | None = None  # None: never started
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists, frozen or not."""
+        return self._process is not None and self._process.exit_code() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it; with `wait`, return when it does its work."""
+        if self.is_running:
+            raise RigError(f"{self.name} already runs as process {self.pid}: stop it first")
+        self._process = Process(self._argv, log=self.log, env=self._env)
+        if wait:
+            self.await_ready()
+
+    def await_ready(self, timeout_s: float = _STARTS_WITHIN_S) -> None:
+        self._running().await_ready(self._ready, timeout_s=timeout_s)
+
+    def stop(self, grace_s: float = 10) -> None:
+        """End it politely, then by force; nothing happens if it does not run."""
+        if self._process is not None and self.is_running:
+            self.thaw()  # a frozen process would not see the polite request
+            self._process.stop(grace_s)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would; returns when it is gone."""
+        process = self._running()
+        process.send(signal.SIGKILL)
+        process.wait(timeout_s=10)
+
+    def restart(self) -> None:
+        """Stop it if it runs, start it, and wait until it does its work."""
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open, and nobody answers."""
+        self._running().send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._running().send(signal.SIGCONT)
+
+    def _running(self) -> Process:
+        if self._process is None or not self.is_running:
+            raise RigError(f"{self.name} does not run: start it first")
+        return self._process
