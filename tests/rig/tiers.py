@@ -1,6 +1,7 @@
 """The tiers of tests, one folder each, and what is too long for every day.
 
-A pytest plugin: it runs the quick tiers first and leaves tests marked `full` out unless asked for them.
+A pytest plugin: it runs the quick tiers first, ends what hangs, and leaves tests marked `full` out unless
+asked for them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from pathlib import Path
 import pytest
 
 TIERS = ("unit", "contract", "cluster", "kernel", "e2e")
+
+# For one test with its fixtures, so that a hang is a failure. Far above what is needed: the first test of a
+# tier may wait for a boot, under TCG, on a busy machine. A test that needs more has a mark of its own.
+LIMITS_S = {"unit": 120, "contract": 600, "cluster": 600, "kernel": 1200, "e2e": 1200}
 
 
 def of(nodeid: str) -> str | None:
@@ -38,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: too long for every day, runs with --full")
+    config.addinivalue_line("markers", "timeout(seconds): ends a test that hangs, by pytest-timeout")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,6 +52,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=list(_too_long(items)))
         items[:] = [item for item in items if item.get_closest_marker("full") is None]
     items.sort(key=_rank)
+    _limit(items)
+
+
+def _limit(items: list[pytest.Item]) -> None:
+    for item in items:
+        limit_s = LIMITS_S.get(of(item.nodeid) or "")
+        if limit_s and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(limit_s))
 
 
 def _too_long(items: list[pytest.Item]) -> Iterator[pytest.Item]:

@@ -246,6 +246,21 @@ def test_long_tests_run_only_when_asked_for(sessions: Sessions) -> None:
     assert "2 passed" in sessions.run(tests, "--full", "tests").text
 
 
+def test_a_hang_ends_at_the_limit_of_its_tier_or_its_own(sessions: Sessions) -> None:
+    probe = """
+import pytest
+def limit(request): return request.node.get_closest_marker("timeout").args[0]
+def test_default(request): assert limit(request) == {}
+@pytest.mark.timeout(7)
+def test_own(request): assert limit(request) == 7
+"""
+    tests = {f"{tier}/test_it.py": probe.format(tiers.LIMITS_S[tier]) for tier in tiers.TIERS}
+
+    done = sessions.run(tests)
+
+    assert done.text.splitlines()[-1].strip("= ").startswith("10 passed in ")
+
+
 def test_folders_of_a_killed_run_are_swept_at_the_start(sessions: Sessions) -> None:
     abandoned = sessions.cache / "run" / "vm-killed"
     abandoned.mkdir(parents=True)
