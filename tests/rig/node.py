@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
-from rig import kubernetes, polling, processes, registry, vm
-from rig.controlplane import HOST_SEEN_FROM_GUESTS, ControlPlane, NodeIdentity
+from rig import images as packed
+from rig import kernels, kubernetes, polling, processes, registry, vm
+from rig.controlflags import HOST_SEEN_FROM_GUESTS
+from rig.controlplane import ControlPlane, NodeIdentity
 from rig.errors import RigError
 from rig.kernels import Kernel
 from rig.registry import Registry
@@ -29,13 +31,12 @@ class Node:
     """One node; `index` gives its pods a network of their own."""
 
     def __init__(
-        self, cluster: ControlPlane, images: Registry, kernel: Kernel, *, index: int = 1, pause_image: str
+        self, cluster: ControlPlane, images: Registry, kernel: Kernel, *, index: int = 1
     ) -> None:
         self.name = f"node{index}"
         self.cluster = cluster
         self._registry = images
         self._index = index
-        self._pause_image = pause_image
         self._port = processes.free_port()
         settings = vm.Settings(name=self.name, memory_mb=3072, network=True, forwards={self._port: self._port})
         self.guest = vm.Guest(kernel, settings)
@@ -136,7 +137,7 @@ class Node:
         return dedent(f"""\
             version = 2
             [plugins."io.containerd.grpc.v1.cri"]
-              sandbox_image = "{self._pause_image}"
+              sandbox_image = "{self._registry.named_host}/rig/pause:1"
               [plugins."io.containerd.grpc.v1.cri".cni]
                 bin_dir = "/usr/lib/cni"
                 conf_dir = "/etc/cni/net.d"
@@ -185,6 +186,19 @@ def _pair(identity: NodeIdentity) -> tuple[tuple[Path, str], ...]:
 
 def _tail(file: Path, lines: int = 12) -> str:
     return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
+
+
+@contextmanager
+def registry_for(cluster: ControlPlane) -> Iterator[Registry]:
+    """A registry that the nodes of a cluster trust, with the image every pod needs in it."""
+    with Registry(registry.Kind.REFERRERS, cluster.folder / "registry", cluster.layout.authority) as images:
+        images.client.push(packed.pause(), "rig/pause", "1")
+        yield images
+
+
+def plan(cluster: ControlPlane, images: Registry, kinds: Sequence[str]) -> list[Node]:
+    """One node per kind of kernel; nothing is started yet."""
+    return [Node(cluster, images, kernels.obtain(kind), index=index) for index, kind in enumerate(kinds, 1)]
 
 
 @contextmanager

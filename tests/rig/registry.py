@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -120,6 +121,20 @@ def _docker_registry_program() -> Path:
 def _olareg_program() -> Path:
     source = Path(__file__).with_name("registrybox")
     return golang.build("olareg", source, package="github.com/olareg/olareg/cmd/olareg")
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """An image in a registry."""
+
+    registry: Registry
+    repository: str
+    digest: str
+
+    @property
+    def reference(self) -> str:
+        """What a tool on this machine pulls, signs or verifies."""
+        return f"{self.registry.host}/{self.repository}@{self.digest}"
 
 
 def _docker_registry(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:

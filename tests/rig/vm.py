@@ -137,7 +137,7 @@ class Guest:
     def _serve_folder(self, tag: str, source: Path, *, writable: bool) -> None:
         view = self.folder / f"{tag}-view"
         view.mkdir()
-        daemon = _qemu_tree() / "usr/lib/qemu/virtiofsd"
+        daemon = qemu() / "usr/lib/qemu/virtiofsd"
         cached = "none" if writable else "always"
         serve = [daemon, f"--socket-path={self._socket(tag)}", "-o", f"source={view}", "-o", f"cache={cached}"]
         mounts = "; ".join(_bind_commands(source, view, writable=writable))
@@ -154,7 +154,7 @@ class Guest:
         memory = f"{self.settings.memory_mb}M"
         shares = [word for tag in ("host", "tools", "share") for word in self._share_device(tag)]
         return [
-            str(_qemu_tree() / "usr/bin/qemu-system-x86_64"),
+            str(qemu() / "usr/bin/qemu-system-x86_64"),
             *(word for folder in ("qemu", "seabios", "ipxe/qemu") for word in ("-L", _firmware(folder))),
             *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-no-reboot"),
             *("-smp", str(self.settings.cpus), "-m", memory),
@@ -226,17 +226,17 @@ def keep_log(log: Path, name: str) -> Path:
     return kept
 
 
-def _qemu_tree() -> Path:
+def qemu() -> Path:
     """QEMU and virtiofsd, unpacked for use on the host."""
     return debian.machine().tree("qemu", ["qemu-system-x86", "qemu-system-common", "seabios", "ipxe-qemu"])
 
 
 def _firmware(folder: str) -> str:
-    return str(_qemu_tree() / ("usr/lib" if folder.startswith("ipxe") else "usr/share") / folder)
+    return str(qemu() / ("usr/lib" if folder.startswith("ipxe") else "usr/share") / folder)
 
 
 def _qemu_environment() -> Mapping[str, str]:
-    return os.environ | {"LD_LIBRARY_PATH": debian.library_path(_qemu_tree())}
+    return os.environ | {"LD_LIBRARY_PATH": debian.library_path(qemu())}
 
 
 def _bind_commands(source: Path, view: Path, *, writable: bool) -> list[str]:

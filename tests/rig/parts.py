@@ -1,0 +1,40 @@
+"""Everything the rigs are made of, in one list, so that it can be fetched and built ahead of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rig import containerd, cosign, guestroot, images, kernels, kubernetes, podman, processes, registry, schedulers, vm
+from rig.errors import RigError, Unavailable
+from rig.progress import say, step
+
+# quick ones first: the long build then has nothing behind it that could fail
+_PARTS: Mapping[str, Callable[[], object]] = {
+    "QEMU": vm.qemu,
+    "programs for guests": guestroot.tree,
+    **{f"kernel, kind {kind}": (lambda kind=kind: kernels.obtain(kind)) for kind in kernels.KINDS},
+    "Podman": podman.tree,
+    "containerd": containerd.tree,
+    "cosign 2": lambda: cosign.program(2),
+    "cosign 3": lambda: cosign.program(3),
+    "registries": registry.programs,
+    "schedulers": schedulers.built,
+    "image of the probe": images.probe,
+    "Kubernetes": kubernetes.binaries,
+}
+
+
+def fetch() -> int:
+    """Obtain every part, with progress; what this machine cannot have is said here and reported by the tests."""
+    processes.sweep()
+    with step("fetching and building what the tests need"):
+        for name, obtain in _PARTS.items():
+            _obtain(name, obtain)
+    return 0
+
+
+def _obtain(name: str, obtain: Callable[[], object]) -> None:
+    try:
+        obtain()
+    except (Unavailable, RigError) as error:
+        say(f"{name}: not to be had, the tests that need it will say so: {error}")
