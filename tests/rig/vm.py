@@ -31,6 +31,9 @@ from rig.processes import Process
 _GUEST_FILES = Path(__file__).parent / "guest"
 _BOOT_TIMEOUT_S = 240  # 8 s on a quiet machine
 _CONSOLE_LINES = 25
+# QEMU 7.2 leaves garbage in EFLAGS after cmpxchg16b, and Debian's 6.12 then dies in kmalloc of a double
+# fault within seconds; without the feature the kernel takes its other path
+_CPU = "max,-cx16"
 
 
 class GuestError(RigError):
@@ -156,7 +159,7 @@ class Guest:
         return [
             str(qemu() / "usr/bin/qemu-system-x86_64"),
             *(word for folder in ("qemu", "seabios", "ipxe/qemu") for word in ("-L", _firmware(folder))),
-            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-no-reboot"),
+            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", _CPU, "-no-reboot"),
             *("-smp", str(self.settings.cpus), "-m", memory),
             *("-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-numa", "node,memdev=mem"),
             *shares,
