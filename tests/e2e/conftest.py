@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from rig import controlplane, names, node, polling
 from rig.controlplane import ControlPlane
+from rig.errors import RigError
 from rig.kubeclient import JsonObject
 from rig.node import Node
 from rig.registry import Registry
@@ -35,9 +36,15 @@ class Site:
 
     def await_phase(self, name: str, *phases: str) -> JsonObject:
         """The pod, once it is in one of the phases."""
-        what = f"pod {name} is {' or '.join(phases)}"
-        polling.until(lambda: self._status(name)["phase"] in phases, what, timeout_s=POD_TIMEOUT_S, poll_s=0.5)
+        self.until(lambda: self._status(name)["phase"] in phases, f"pod {name} is {' or '.join(phases)}")
         return self.pod(name)
+
+    def until(self, is_so: Callable[[], bool], what: str) -> None:
+        """Wait for something on the node; raise with what the node said when it does not come."""
+        try:
+            polling.until(is_so, what, timeout_s=POD_TIMEOUT_S, poll_s=0.3)
+        except RigError as error:
+            raise RigError(f"{error}\n{self.node.logs()}") from error
 
     def waiting_reason(self, name: str) -> str:
         """Why the pod's first container does not run, empty when it does or was not looked at yet."""

@@ -1,4 +1,4 @@
-"""A guest is a real Kubernetes node: it pulls, runs, answers for its pods, and its kernel obeys a DaemonSet."""
+"""A guest is a real node: it pulls, runs, answers for its pods, and its kernel obeys a DaemonSet."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from rig import images, polling
+from rig import images
 from rig.kubeclient import JsonObject
 from rig.schedulers import catalog
 
-from .conftest import POD_TIMEOUT_S, Site
+from .conftest import Site
 
 RESTRICTED: JsonObject = {
     "allowPrivilegeEscalation": False,
@@ -19,6 +19,7 @@ RESTRICTED: JsonObject = {
     "runAsUser": 65532,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+PULL_FAILED = {"ErrImagePull", "ImagePullBackOff"}
 
 
 def probe_pod(name: str, image: str, *arguments: str) -> JsonObject:
@@ -45,7 +46,13 @@ def test_a_restricted_pod_reads_the_api_with_its_own_token(site: Site, probe: st
     site.cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", "-n", site.namespace)
     account = f"{site.namespace}:default"
     site.cluster.kubectl(
-        "create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={account}", "-n", site.namespace
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=reader",
+        f"--serviceaccount={account}",
+        "-n",
+        site.namespace,
     )
 
     site.apply(probe_pod("reader", probe, "get-api", f"/api/v1/namespaces/{site.namespace}/pods/reader"))
@@ -79,17 +86,18 @@ def test_exec_and_logs_reach_the_pod_from_the_host(site: Site, probe: str) -> No
     site.apply(probe_pod("sleeper", probe, "sleep"))
     site.await_phase("sleeper", "Running")
 
-    seen = site.cluster.kubectl(
-        "exec", "-n", site.namespace, "sleeper", "--", "/probe", "read", "/sys/kernel/sched_ext/state"
-    )
+    read = ["/usr/bin/probe", "read", "/sys/kernel/sched_ext/state"]
+    seen = site.cluster.kubectl("exec", "-n", site.namespace, "sleeper", "--", *read)
 
     assert seen.stdout.strip() == site.state()
 
 
 def test_a_pod_finds_the_registry_under_the_same_name(site: Site, probe: str) -> None:
     authority = site.cluster.layout.authority.ca_file.read_text()
-    site.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trust"}, "data": {"ca.crt": authority}})
-    pod = probe_pod("client", probe, "https-get", f"https://{site.images.named_host}/v2/", "--ca", "/trust/ca.crt")
+    trust = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trust"}}
+    site.apply(trust | {"data": {"ca.crt": authority}})
+    url = f"https://{site.images.named_host}/v2/"
+    pod = probe_pod("client", probe, "https-get", url, "--ca", "/trust/ca.crt")
     pod["spec"]["volumes"] = [{"name": "trust", "configMap": {"name": "trust"}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "trust", "mountPath": "/trust"}]
 
@@ -104,10 +112,7 @@ def test_without_the_registry_a_new_image_cannot_be_pulled(site: Site) -> None:
     try:
         site.apply(probe_pod("stuck", f"{site.images.named_host}/rig/unpulled@{digest}"))
 
-        reasons = {"ErrImagePull", "ImagePullBackOff"}
-        polling.until(
-            lambda: site.waiting_reason("stuck") in reasons, "the pull has failed", timeout_s=POD_TIMEOUT_S, poll_s=0.5
-        )
+        site.until(lambda: site.waiting_reason("stuck") in PULL_FAILED, "the pull has failed")
     finally:
         site.images.start()
 
@@ -119,12 +124,12 @@ def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: S
 
     site.apply(privileged_daemonset("fifo", image))
 
-    polling.until(lambda: site.state() == "enabled", "the kernel is enabled", timeout_s=POD_TIMEOUT_S, poll_s=0.3)
+    site.until(lambda: site.state() == "enabled", "the kernel is enabled")
     assert site.node.read("/sys/kernel/sched_ext/root/ops") == catalog()["fifo"].ops_name
 
     site.cluster.client.delete(f"/apis/apps/v1/namespaces/{site.namespace}/daemonsets/fifo")
 
-    polling.until(lambda: site.state() == "disabled", "the kernel is disabled", timeout_s=60, poll_s=0.3)
+    site.until(lambda: site.state() == "disabled", "the kernel is disabled")
 
 
 def privileged_daemonset(name: str, image: str) -> JsonObject:

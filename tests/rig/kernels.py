@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import cache, debian, guestroot, processes
+from rig import cache, debian, guestroot
 from rig.errors import RigError, Unavailable
 from rig.progress import say
 
-_ARCHITECTURE = "cloud-amd64"
+_PACKAGE = r"linux-(image|binary|modules|base)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 _STUB_SIZE = 1_000_000  # since 6.19 `linux-image-*` only names other packages
 _CHOICE_GOOD_FOR_S = 7 * 24 * 3600
 
@@ -87,7 +87,8 @@ def obtain(kind_name: str) -> Kernel:
         if has_sched_ext(kernel.config) == kind.has_sched_ext:
             _remember(kernel)
             return kernel
-    raise Unavailable(f"kernel kind {kind.name}", f"no suite offers {kind.promise}", "check the mirror in /etc/apt")
+    why = f"no suite offers {kind.promise}"
+    raise Unavailable(f"kernel kind {kind.name}", why, "check the mirror in /etc/apt")
 
 
 def rank(kind: Kind, offers: Iterable[Offer]) -> list[Offer]:
@@ -104,7 +105,7 @@ def offers_in(packages: Iterable[debian.Package], suite: str) -> list[Offer]:
     """The kernels whose every package is there; stubs that point at vanished packages do not count."""
     parts: dict[str, dict[str, debian.Package]] = {}
     for package in packages:
-        match = re.fullmatch(rf"linux-(image|binary|modules|base)-(\d+\.\d+\.\d+.*-{_ARCHITECTURE})", package.name)
+        match = re.fullmatch(_PACKAGE, package.name)
         if match:
             parts.setdefault(match[2], {})[match[1]] = package
     return [Offer(_version(release), release, suite, names) for release, names in _complete(parts)]
@@ -132,8 +133,7 @@ def _all_offers(kind: Kind) -> list[Offer]:
     offers: list[Offer] = []
     for suite in kind.suites:
         try:
-            pattern = rf"linux-(image|binary|modules|base)-\d.*-{_ARCHITECTURE}"
-            offers += offers_in(debian.Suite(suite).packages(pattern), suite)
+            offers += offers_in(debian.Suite(suite).packages(_PACKAGE), suite)
         except Unavailable as reason:
             say(f"skipping {suite}: {reason}")
     return offers
@@ -143,7 +143,8 @@ def _unpacked(kind: Kind, offer: Offer) -> Kernel:
     folder = cache.entry("kernel", offer.release, lambda scratch: _fetch(offer, scratch))
     note = None
     if offer.version[0] != kind.major:
-        note = f"kernel kind {kind.name} ({kind.promise}) is not offered: {offer.release} from {offer.suite} stands in"
+        instead = f"{offer.release} from {offer.suite} stands in"
+        note = f"kernel kind {kind.name} ({kind.promise}) is not offered: {instead}"
     return Kernel(kind.name, offer.release, folder, note)
 
 

@@ -21,9 +21,11 @@ _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 
 @once
 def learn() -> None:
-    """Make the registry's name resolve to loopback from here on. Call it before any thread starts."""
+    """Make the registry's name lead to loopback from here on. Call it before any thread starts."""
     if not processes.is_root():
-        raise Unavailable("the rig's host names", "a private /etc/hosts needs root", "run `make test` as root")
+        raise Unavailable(
+            "the rig's host names", "a private /etc/hosts needs root", "run `make test` as root"
+        )
     hosts = processes.run_folder("names") / "hosts"
     own = Path("/etc/hosts").read_text()
     hosts.write_text(f"{own.rstrip()}\n127.0.0.1 {registry.NAME}\n")

@@ -30,19 +30,19 @@ _READY_TIMEOUT_S = 420  # 45 s on a quiet machine, minutes when two guests share
 class Node:
     """One node; `index` gives its pods a network of their own."""
 
-    def __init__(
-        self, cluster: ControlPlane, images: Registry, kernel: Kernel, *, index: int = 1
-    ) -> None:
+    def __init__(self, cluster: ControlPlane, images: Registry, kernel: Kernel, *, index: int = 1) -> None:
         self.name = f"node{index}"
         self.cluster = cluster
         self._registry = images
         self._index = index
         self._port = processes.free_port()
-        settings = vm.Settings(name=self.name, memory_mb=3072, network=True, forwards={self._port: self._port})
+        settings = vm.Settings(
+            name=self.name, memory_mb=3072, network=True, forwards={self._port: self._port}
+        )
         self.guest = vm.Guest(kernel, settings)
 
     def start(self) -> None:
-        """Boot and start the kubelet; `await_ready` waits for it, so that several can boot at once."""
+        """Boot and start the kubelet; waiting for it is apart, so that several can boot at once."""
         self.guest.start()
         config = self.guest.share / "node"
         config.mkdir()
@@ -99,11 +99,13 @@ class Node:
 
     def _registry_trust(self) -> str:
         url = f"https://{self._registry.named_host}"
-        return f'server = "{url}"\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n  ca = "{_IN_GUEST}/ca.crt"\n'
+        host = f'[host."{url}"]\ncapabilities = ["pull", "resolve"]\nca = "{_IN_GUEST}/ca.crt"\n'
+        return f'server = "{url}"\n{host}'
 
     def _address_translation(self) -> str:
         """Leads the `kubernetes` service to the host, and lets pods reach the host at all."""
-        to_host = f"ip daddr {_SERVICE_ADDRESS} tcp dport 443 dnat to {HOST_SEEN_FROM_GUESTS}:{self.cluster.layout.ports.api}"
+        api = f"{HOST_SEEN_FROM_GUESTS}:{self.cluster.layout.ports.api}"
+        to_host = f"ip daddr {_SERVICE_ADDRESS} tcp dport 443 dnat to {api}"
         return dedent(f"""\
             table ip rig {{
               chain from_pods {{ type nat hook prerouting priority dstnat; {to_host}; }}

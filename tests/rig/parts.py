@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from rig import containerd, cosign, guestroot, images, kernels, kubernetes, podman, processes, registry, schedulers, vm
+from rig import (
+    containerd,
+    cosign,
+    guestroot,
+    images,
+    kernels,
+    kubernetes,
+    podman,
+    processes,
+    registry,
+    schedulers,
+    vm,
+)
 from rig.errors import RigError, Unavailable
 from rig.progress import say, step
 
@@ -12,7 +25,7 @@ from rig.progress import say, step
 _PARTS: Mapping[str, Callable[[], object]] = {
     "QEMU": vm.qemu,
     "programs for guests": guestroot.tree,
-    **{f"kernel, kind {kind}": (lambda kind=kind: kernels.obtain(kind)) for kind in kernels.KINDS},
+    **{f"kernel, kind {kind}": partial(kernels.obtain, kind) for kind in kernels.KINDS},
     "Podman": podman.tree,
     "containerd": containerd.tree,
     "cosign 2": lambda: cosign.program(2),
@@ -25,7 +38,7 @@ _PARTS: Mapping[str, Callable[[], object]] = {
 
 
 def fetch() -> int:
-    """Obtain every part, with progress; what this machine cannot have is said here and reported by the tests."""
+    """Obtain every part, with progress; what this machine cannot have, the tests report again."""
     processes.sweep()
     with step("fetching and building what the tests need"):
         for name, obtain in _PARTS.items():

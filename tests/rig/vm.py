@@ -142,11 +142,12 @@ class Guest:
         view.mkdir()
         daemon = qemu() / "usr/lib/qemu/virtiofsd"
         cached = "none" if writable else "always"
-        serve = [daemon, f"--socket-path={self._socket(tag)}", "-o", f"source={view}", "-o", f"cache={cached}"]
+        options = f"source={view},cache={cached},sandbox=chroot"
         mounts = "; ".join(_bind_commands(source, view, writable=writable))
-        script = f'set -e; {mounts}; exec "$@"'
-        argv = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "virtiofsd", *serve]
-        part = Process([*argv, "-o", "sandbox=chroot"], log=self.folder / f"{tag}.log", env=_qemu_environment())
+        script = f'set -e; {mounts}; exec "$0" "$@"'
+        private = ["unshare", "--mount", "--propagation", "private", "bash", "-c", script]
+        argv = [*private, str(daemon), f"--socket-path={self._socket(tag)}", "-o", options]
+        part = Process(argv, log=self.folder / f"{tag}.log", env=_qemu_environment())
         self._parts.append(part)
         part.await_ready(self._socket(tag).exists, timeout_s=30)
 
@@ -187,7 +188,8 @@ class Guest:
     def _network(self) -> list[str]:
         if not self.settings.network:
             return ["-nic", "none"]
-        forwards = [f"hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in self.settings.forwards.items()]
+        pairs = self.settings.forwards.items()
+        forwards = [f"hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in pairs]
         return ["-nic", ",".join(["user,model=virtio-net-pci", *forwards])]
 
     def _await_answer(self, name: str, timeout_s: float, otherwise: str) -> None:
@@ -213,10 +215,12 @@ class Guest:
     def failure(self, what: str) -> GuestError:
         """What happened to the guest, for a person: panic or not, and where the console log is kept."""
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
-        verdict = "the kernel panicked" if re.search(r"Kernel panic|BUG: |Oops", text) else f"the guest {what}"
+        has_panicked = re.search(r"Kernel panic|BUG: |Oops", text)
+        verdict = "the kernel panicked" if has_panicked else f"the guest {what}"
         kept = keep_log(self.console, self.settings.name)
         tail = "\n".join(text.splitlines()[-_CONSOLE_LINES:])
-        return GuestError(f"{verdict} (kernel {self.kernel.release}); console log: {kept}\n{tail}\n{self._qemu.tail(5)}")
+        said = f"{tail}\n{self._qemu.tail(5)}"
+        return GuestError(f"{verdict} (kernel {self.kernel.release}); console log: {kept}\n{said}")
 
 
 def keep_log(log: Path, name: str) -> Path:
