@@ -133,6 +133,8 @@ static bool wait_to_load(double delay_s)
 {
 	double until = now_s() + delay_s;
 
+	if (delay_s > 0)
+		printf("waiting %g s before loading\n", delay_s);
 	while (now_s() < until)
 		if (is_goodbye(next_order()))
 			return false;
