@@ -67,7 +67,7 @@ class Component:
 
     def restart(self) -> None:
         """Stop it if it runs, start it, and wait until it does its work."""
-        self.stop()
+        self.stop(grace_s=2)  # an API server would wait for its watchers, who never leave by themselves
         self.start()
 
     def freeze(self) -> None:

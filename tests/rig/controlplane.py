@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from rig import audit, controlflags, kubernetes, processes
+from rig import audit, controlflags, kubernetes, polling, processes
 from rig.certificates import Authority, KeyPair
 from rig.components import Component
 from rig.controlflags import HOST_SEEN_FROM_GUESTS, Layout
@@ -136,6 +136,15 @@ class ControlPlane:
         texts = [item if isinstance(item, str) else json.dumps(item) for item in manifests]
         arguments = ["apply", "--server-side", "--namespace", namespace, "-f", "-"]
         return self.kubectl(*arguments, stdin="\n---\n".join(texts)).stdout
+
+    def create_namespace(self, prefix: str = "test", **labels: str) -> str:
+        """A namespace of its own name in which pods can be created at once."""
+        meta = {"generateName": f"{prefix}-", "labels": labels}
+        created = self.client.create("/api/v1/namespaces", {"metadata": meta})
+        name: str = created["metadata"]["name"]
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        polling.until(lambda: self.client.find(account), f"{name} has a service account")
+        return name
 
     # Parts
 

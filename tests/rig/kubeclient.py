@@ -12,7 +12,7 @@ import json
 import os
 import ssl
 import tempfile
-import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +69,7 @@ def _encoded(file: Path) -> str:
 
 
 class Client:
-    """One user's requests to one API server; each thread gets a connection of its own."""
+    """One user's requests to one API server, from any number of threads; connections end with the client."""
 
     def __init__(self, kubeconfig: Path, *, token: str | None = None, timeout_s: float = 60) -> None:
         config = json.loads(kubeconfig.read_text())
@@ -82,7 +82,8 @@ class Client:
             self._headers["Authorization"] = f"Bearer {token}"
         else:
             _present_certificate(self._tls, user)
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPSConnection] = []
+        weakref.finalize(self, _close, self._idle)
 
     def get(self, path: str, **query: str) -> JsonObject:
         """Read an object or a list. A connection that a restarted server closed is opened again, once."""
@@ -150,27 +151,27 @@ class Client:
         return answer
 
     def _exchange(self, verb: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> bytes:
-        connection = self._connection()
+        connection = self._idle.pop() if self._idle else self._connect(self._timeout_s)
         try:
             connection.request(verb, url, data, {**self._headers, **headers})
             response = connection.getresponse()
             answer = response.read()
         except (http.client.HTTPException, OSError):
-            connection.close()  # http.client opens it again at the next request
+            connection.close()
             raise
+        self._idle.append(connection)
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             raise _refusal(response.status, answer)
         return answer
 
-    def _connection(self) -> http.client.HTTPSConnection:
-        if not hasattr(self._local, "connection"):
-            self._local.connection = self._connect(self._timeout_s)
-        connection: http.client.HTTPSConnection = self._local.connection
-        return connection
-
     def _connect(self, timeout_s: float) -> http.client.HTTPSConnection:
         host, port = self._server.hostname or "", self._server.port
         return http.client.HTTPSConnection(host, port, context=self._tls, timeout=timeout_s)
+
+
+def _close(connections: list[http.client.HTTPSConnection]) -> None:
+    for connection in connections:
+        connection.close()
 
 
 def _url(path: str, query: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 @once
 def binaries() -> Path:
     """A folder in which each of `PROGRAMS` can be run by its name."""
-    found = _offered()
+    found = offered()
     if missing := [name for name in PROGRAMS if name not in found]:
         found |= dict.fromkeys(missing, _kubebox())
     key = cache.digest(*(f"{name}={found[name]}" for name in PROGRAMS))
@@ -55,7 +55,7 @@ def _kubebox() -> Path:
     return golang.build("kubebox", _SOURCE, ldflags=flags)
 
 
-def _offered() -> dict[str, Path]:
+def offered() -> dict[str, Path]:
     """What the folder in `$KUBEBUILDER_ASSETS` has of the pinned minors."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
     if not named:
@@ -67,10 +67,10 @@ def _offered() -> dict[str, Path]:
 
 
 def _is_of_pinned_minor(program: Path) -> bool:
-    return os.access(program, os.X_OK) and _minor(_reported(program)) == _minor(version(program.name))
+    return os.access(program, os.X_OK) and _minor(reported_version(program)) == _minor(version(program.name))
 
 
-def _reported(program: Path) -> str:
+def reported_version(program: Path) -> str:
     question = ["version", "--client"] if program.name == "kubectl" else ["--version"]
     try:
         return processes.run([program, *question], timeout_s=30, check=False).stdout
