@@ -36,7 +36,8 @@ class Containerd:
     def trust(self, registry: Registry) -> None:
         """Let this containerd pull from a registry of the rig: by its authority, or over plain HTTP."""
         for host in (registry.host, registry.named_host):
-            lines = [f'server = "{registry.scheme}://{host}"']
+            address = f"{registry.scheme}://{host}"
+            lines = [f'server = "{address}"', f'[host."{address}"]']
             if registry.ca_file is not None:
                 lines.append(f'ca = "{registry.ca_file}"')
             (self._hosts / host).mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ class Containerd:
 
     def start(self) -> None:
         """Returns when it answers."""
-        argv = [self._root / "usr/bin/containerd", "--config", self._folder / "config.toml"]
+        argv: list[str | Path] = [self._root / "usr/bin/containerd", "--config", self._folder / "config.toml"]
         self._daemon.start(argv, self._environment(), self._answers)
 
     def stop(self) -> None:
@@ -52,9 +53,19 @@ class Containerd:
         self._daemon.stop()
         daemons.remove_empty_cgroups(NAMESPACE)
 
+    def pids(self) -> set[int]:
+        """Everything that would end with it, containers included; empty once it has stopped."""
+        return self._daemon.pids()
+
     def run(self, *arguments: str, timeout_s: float = 120, check: bool = True) -> Completed:
         """One `ctr` command in our namespace; it mounts by itself, so it must see what containerd sees."""
-        client = [self._root / "usr/bin/ctr", "--address", self.socket, "--namespace", NAMESPACE]
+        client: list[str | Path] = [
+            self._root / "usr/bin/ctr",
+            "--address",
+            self.socket,
+            "--namespace",
+            NAMESPACE,
+        ]
         argv = self._daemon.inside([*client, "--connect-timeout", "3s", *arguments])
         return processes.run(argv, env=self._environment(), timeout_s=timeout_s, check=check)
 

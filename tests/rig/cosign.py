@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache as once
@@ -74,9 +75,9 @@ class Cosign:
         self._registry = ["--registry-cacert", str(ca_file)] if ca_file else []
         folder.mkdir(parents=True, exist_ok=True)
 
-    def new_key(self, name: str) -> Key:
+    def new_key(self) -> Key:
         """A fresh key pair; either major can use it."""
-        prefix = self._folder / name
+        prefix = Path(tempfile.mkdtemp(dir=self._folder)) / "cosign"
         self._run("generate-key-pair", "--output-key-prefix", str(prefix))
         return Key(prefix.with_suffix(".key"), prefix.with_suffix(".pub"))
 

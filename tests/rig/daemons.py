@@ -30,7 +30,7 @@ _AS_ANY_PROCESS = 'exec "$@"'
 
 
 class Daemon:
-    """A runtime in its folder, with a tmpfs at `storage` because an overlay cannot lie on every filesystem."""
+    """A runtime in its folder, with a tmpfs at `storage`: an overlay cannot lie on every filesystem."""
 
     def __init__(self, name: str, folder: Path, root: Path, *, isolated: bool) -> None:
         """`root` holds the programs: `/` inside a VM, an unpacked tree otherwise."""
@@ -57,6 +57,11 @@ class Daemon:
         if self._process is not None:
             self._process.stop()
 
+    def pids(self) -> set[int]:
+        """The process ids, as this machine counts them, of everything that would end with it."""
+        first = self._process.inner_pid() if self._process is not None else None
+        return descendants(first) if first is not None else set()
+
     def inside(self, argv: Sequence[str | Path]) -> list[str | Path]:
         """The command line that runs a program where the daemon's own mounts are visible."""
         pid = self._process.inner_pid() if self._process is not None else None
@@ -82,10 +87,33 @@ class Daemon:
         ]
 
 
+def descendants(ancestor: int) -> set[int]:
+    """A process and all that come from it, in whatever PID namespace they are."""
+    found, parents = {ancestor}, _parents()
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each living process."""
+    parents = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            after_name = file.read_text().rpartition(")")[2].split()
+            parents[int(file.parent.name)] = int(after_name[1])
+    return parents
+
+
 def search_path(tree: Path) -> str:
     """PATH that finds a tree's programs before the machine's."""
     folders = [tree / sub for sub in _PATHS] + [Path("/") / sub for sub in _PATHS]
     return ":".join(str(folder) for folder in folders)
+
+
+def cgroups(name: str) -> list[Path]:
+    """The control groups of that name, in every hierarchy."""
+    return list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
 
 
 def remove_empty_cgroups(parent: str) -> None:
@@ -93,7 +121,7 @@ def remove_empty_cgroups(parent: str) -> None:
 
     Only groups without a process can be removed, so that a container of somebody else is safe.
     """
-    for folder in Path("/sys/fs/cgroup").glob(f"**/{parent}"):
+    for folder in cgroups(parent):
         for group in (*folder.glob("*/"), folder):
             with suppress(OSError):
                 group.rmdir()

@@ -48,7 +48,7 @@ class Podman:
     def start(self) -> None:
         """Returns when the service answers."""
         self.socket.unlink(missing_ok=True)
-        argv = [self._root / "usr/bin/podman", "system", "service", "--time=0", self.url]
+        argv: list[str | Path] = [self._root / "usr/bin/podman", "system", "service", "--time=0", self.url]
         self._daemon.start(argv, self._environment(), self._answers)
 
     def stop(self) -> None:
@@ -56,9 +56,13 @@ class Podman:
         self._daemon.stop()
         daemons.remove_empty_cgroups("libpod_parent")
 
+    def pids(self) -> set[int]:
+        """Everything that would end with it, containers included; empty once it has stopped."""
+        return self._daemon.pids()
+
     def run(self, *arguments: str, timeout_s: float = 120, check: bool = True) -> Completed:
         """One podman command against the service."""
-        argv = [self._root / "usr/bin/podman", "--url", self.url, *arguments]
+        argv: list[str | Path] = [self._root / "usr/bin/podman", "--url", self.url, *arguments]
         return processes.run(argv, env=self._environment(), timeout_s=timeout_s, check=check)
 
     def inspect(self, container: str) -> Mapping[str, Any]:
@@ -113,6 +117,9 @@ class Podman:
 # - default_ulimits: Podman raises the limits otherwise, which a machine without CAP_SYS_RESOURCE refuses
 # - cgroupfs, file: neither systemd nor a journal is needed
 # - runc: crun refuses hosts that mount both versions of cgroups
+# - tmp_dir, runroot: in /run, which is private, because Podman refuses to clean up below a path of more than
+#   50 letters, and then takes 20 seconds to see that a container has ended; for the same reason no folder is
+#   set here that its clean-up command does not learn about
 # - lock_type: the usual one is a file in /dev/shm that all Podmans of a machine share
 _CONTAINERS_CONF = """\
 [containers]
@@ -126,7 +133,7 @@ events_logger = "file"
 runtime = "runc"
 lock_type = "file"
 conmon_path = ["{root}/usr/bin/conmon"]
-tmp_dir = "{storage}/tmp"
+tmp_dir = "/run/libpod"
 
 [engine.runtimes]
 runc = ["{root}/usr/bin/runc", "{root}/usr/sbin/runc"]
@@ -135,5 +142,5 @@ _STORAGE_CONF = """\
 [storage]
 driver = "overlay"
 graphroot = "{storage}/graph"
-runroot = "{storage}/run"
+runroot = "/run/containers/storage"
 """

@@ -42,7 +42,8 @@ class CertificateLog:
 class CertificateAuthority:
     """A root, an intermediate, and leaves that live for ten minutes."""
 
-    def __init__(self, ct_log: CertificateLog, *, now: dt.datetime) -> None:
+    def __init__(self, ct_log: CertificateLog) -> None:
+        now = dt.datetime.now(dt.UTC)
         self._ct_log = ct_log
         self._root_key = ec.generate_private_key(ec.SECP384R1())
         self._key = ec.generate_private_key(ec.SECP384R1())

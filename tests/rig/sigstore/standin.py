@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rig.errors import RigError
 from rig.sigstore import documents, encoding
 from rig.sigstore.authority import CertificateAuthority, CertificateLog
 from rig.sigstore.identity import IdentityProvider
@@ -39,18 +41,18 @@ class Sigstore:
 
     def __init__(self, folder: Path) -> None:
         self.ct_log = CertificateLog()
-        self.authority = CertificateAuthority(self.ct_log, now=dt.datetime.now(dt.UTC))
+        self.authority = CertificateAuthority(self.ct_log)
         self.provider = IdentityProvider()
         self.log = TransparencyLog()
-        self._server = server(Services(self.authority, self.provider, self.log))
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self.trust = Trust(folder, self.authority, self.ct_log, self.log)
         self.signing_config = folder / "signing_config.json"
-        self.signing_config.write_text(json.dumps(documents.signing_config(self.url, _yesterday()), indent=2))
+        self._server: ThreadingHTTPServer | None = None
 
     @property
     def url(self) -> str:
         """Certificate authority, identity provider and log, all at one address."""
+        if self._server is None:
+            raise RigError("this Sigstore has no address yet: start it first")
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def identity_token(self, identity: str, issuer: str) -> str:
@@ -58,12 +60,16 @@ class Sigstore:
         return self.provider.token(identity, issuer, dt.datetime.now(dt.UTC))
 
     def start(self) -> None:
-        self._thread.start()
+        """Serve at a free port, and tell signers where in `signing_config`."""
+        self._server = server(Services(self.authority, self.provider, self.log))
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.signing_config.write_text(json.dumps(documents.signing_config(self.url, _yesterday()), indent=2))
 
     def stop(self) -> None:
         """Close the services; the files stay good for verifying."""
-        self._server.shutdown()
-        self._server.server_close()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
 
     def __enter__(self) -> Self:
         self.start()
