@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from rig import controlplane, fakenodes
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the end of each program's log with a test that failed."""
+    report = yield
+    if report.failed:
+        for plane in _control_planes(item):
+            report.sections += [(f"end of {part.log}", part.tail()) for part in plane.components]
+    return report
+
+
+def _control_planes(item: pytest.Item) -> list[ControlPlane]:
+    values: dict[str, object] = getattr(item, "funcargs", {})
+    return [value for value in values.values() if isinstance(value, ControlPlane)]
 
 
 @pytest.fixture(scope="session")

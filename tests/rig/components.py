@@ -42,6 +42,12 @@ class Component:
         """Whether its process exists, frozen or not."""
         return self._process is not None and self._process.exit_code() is None
 
+    def tail(self, lines: int = 15) -> str:
+        """The end of its log, with its fate."""
+        fate = "running" if self.is_running else "not running"
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join([*text.splitlines()[-lines:], f"({fate})"])
+
     def start(self, *, wait: bool = True) -> None:
         """Start it; with `wait`, return when it does its work."""
         if self.is_running:

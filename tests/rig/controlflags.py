@@ -77,12 +77,13 @@ def etcd(layout: Layout) -> list[str]:
         "client-cert-auth": True,
     }
     places = {
+        "name": "rig",
         "data-dir": layout.folder / "etcd",
         "listen-client-urls": here,
         "advertise-client-urls": here,
         "listen-peer-urls": peer,
         "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"default={peer}",
+        "initial-cluster": f"rig={peer}",
     }
     limits = {
         "unsafe-no-fsync": True,  # the data ends with the run, and disks are slow

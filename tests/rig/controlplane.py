@@ -153,13 +153,16 @@ class ControlPlane:
         hosts = with_hosts(self._hosts)
         controllers = controlflags.controllers(layout, self.user("system:kube-controller-manager"))
         scheduler = controlflags.scheduler(layout, self.user("system:kube-scheduler"))
+        # the controller manager calls itself healthy before its controllers work, but names those that do
+        controllers_work = self._check(ports.controllers, "/healthz", "daemonset-controller")
+        scheduler_works = self._check(ports.scheduler, "/readyz", "sched-handler-sync")
         return (
             self._component("etcd", controlflags.etcd(layout), ready=partial(is_listening, ports.etcd)),
             self._component(
                 "kube-apiserver", controlflags.apiserver(layout), ready=self.is_ready, wrapper=hosts
             ),
-            self._component("kube-controller-manager", controllers, ready=self._health(ports.controllers)),
-            self._component("kube-scheduler", scheduler, ready=self._health(ports.scheduler)),
+            self._component("kube-controller-manager", controllers, ready=controllers_work),
+            self._component("kube-scheduler", scheduler, ready=scheduler_works),
         )
 
     def _component(
@@ -168,17 +171,20 @@ class ControlPlane:
         argv = [*wrapper, str(self.programs / name), *flags]
         return Component(argv, log=self.folder / f"{name}.log", ready=ready)
 
-    def _health(self, port: int) -> Callable[[], bool]:
+    def _check(self, port: int, path: str, name: str) -> Callable[[], bool]:
+        """Asks a program whether one of its own health checks passes."""
         tls = ssl.create_default_context(cafile=self.layout.authority.ca_file)
-        return lambda: _says_ok(http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=5))
+        connect = partial(http.client.HTTPSConnection, "127.0.0.1", port, context=tls, timeout=5)
+        return lambda: f"[+]{name} ok" in _answer(connect(), f"{path}?verbose")
 
 
-def _says_ok(connection: http.client.HTTPSConnection) -> bool:
+def _answer(connection: http.client.HTTPSConnection, path: str) -> str:
+    """What a program says there; nothing while it cannot be reached."""
     try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().read() == b"ok"
-    except OSError:
-        return False
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    except (OSError, http.client.HTTPException):
+        return ""
     finally:
         connection.close()
 
