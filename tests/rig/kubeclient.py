@@ -1,7 +1,7 @@
 """Kubeconfigs, and a small JSON client that keeps its connections open.
 
 Tests create thousands of objects; a kubectl per object would take minutes. This client knows no
-resource and retries nothing but reads: a test that kills the API server must see it die.
+resource and retries nothing: a test that kills the API server must see it die.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import base64
 import http.client
 import json
 import os
+import select
 import ssl
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -86,11 +88,8 @@ class Client:
         weakref.finalize(self, _close, self._idle)
 
     def get(self, path: str, **query: str) -> JsonObject:
-        """Read an object or a list. A connection that a restarted server closed is opened again, once."""
-        try:
-            return self._request("GET", _url(path, query))
-        except (http.client.HTTPException, ConnectionError):
-            return self._request("GET", _url(path, query))
+        """Read an object or a list."""
+        return self._request("GET", _url(path, query))
 
     def find(self, path: str, **query: str) -> JsonObject | None:
         """Like `get`, None if it does not exist."""
@@ -151,7 +150,7 @@ class Client:
         return answer
 
     def _exchange(self, verb: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> bytes:
-        connection = self._idle.pop() if self._idle else self._connect(self._timeout_s)
+        connection = self._open_connection()
         try:
             connection.request(verb, url, data, {**self._headers, **headers})
             response = connection.getresponse()
@@ -164,6 +163,15 @@ class Client:
             raise _refusal(response.status, answer)
         return answer
 
+    def _open_connection(self) -> http.client.HTTPSConnection:
+        with suppress(IndexError):  # another thread may take the last one while we look
+            while True:
+                connection = self._idle.pop()
+                if not _was_closed(connection):
+                    return connection
+                connection.close()
+        return self._connect(self._timeout_s)
+
     def _connect(self, timeout_s: float) -> http.client.HTTPSConnection:
         host, port = self._server.hostname or "", self._server.port
         return http.client.HTTPSConnection(host, port, context=self._tls, timeout=timeout_s)
@@ -172,6 +180,15 @@ class Client:
 def _close(connections: list[http.client.HTTPSConnection]) -> None:
     for connection in connections:
         connection.close()
+
+
+def _was_closed(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the server ended it while it was idle: it does so after a while, and when it ends itself."""
+    if connection.sock is None:
+        return True
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))  # there is nothing to read but the end
 
 
 def _url(path: str, query: Mapping[str, str]) -> str:
