@@ -53,7 +53,7 @@ def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
     named: Sequence[str] = marker.args if marker else ("7",)
     if not everything or not any(kernels.KINDS[kind].has_sched_ext for kind in named):
         return named
-    return [kind.name for kind in kernels.KINDS.values() if kind.has_sched_ext]
+    return [kind.name for kind in kernels.KINDS.values() if kind.has_sched_ext or kind.name in named]
 
 
 class _Recorder:
@@ -138,7 +138,7 @@ class _Player:
         chosen = [other.nodeid for other in item.session.items if _group_of(other) == group]
         try:
             _prepare(item)
-            self._run = _start(group[1], chosen)
+            self._run = _start(group[1], chosen, kernels_option=item.config.getoption("kernels"))
         except (Unavailable, RigError) as error:
             self._run = error
 
@@ -152,13 +152,18 @@ class _Player:
             reporting.record_missing(item.nodeid, missing)
             yield _own_report(item, "skipped", str(missing))
         except RigError as error:
+            if isinstance(self._run, _Run):
+                self._run.guest.kill()
             self._run = error  # a dead guest answers for the rest of its module, too
             yield _own_report(item, "failed", str(error))
 
     def _close(self) -> None:
+        self._stop_guest()
+        self._run = self._group = None
+
+    def _stop_guest(self) -> None:
         if isinstance(self._run, _Run):
             self._run.guest.stop()
-        self._run = self._group = None
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
@@ -179,14 +184,16 @@ def _group_of(item: pytest.Item) -> tuple[str, str] | None:
     return (item.nodeid.partition("::")[0], kind) if kind else None
 
 
-def _start(kind: str, nodeids: Sequence[str]) -> _Run:
+def _start(kind: str, nodeids: Sequence[str], *, kernels_option: str) -> _Run:
     kernel = kernels.obtain(kind)
     if kernel.note:
         reporting.note(kernel.note)
     guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kind}"))
     guest.__enter__()
     reports = guest.share / "reports.jsonl"
-    pytest_words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *nodeids]
+    # the guest collects anew: the same option gives the same copies of each test
+    options = ["-p", "no:cacheprovider", "-q", "--kernels", kernels_option]
+    pytest_words = [sys.executable, "-m", "pytest", *options, *nodeids]
     words = ["env", f"{_IN_GUEST}=/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE=1", *pytest_words]
     command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(words)}"
     return _Run(guest, guest.begin(command), reports, {})

@@ -46,13 +46,14 @@ def sweep() -> list[str]:
     """Delete run folders whose owner is gone; return their names."""
     swept = []
     for folder in sorted((cache.root() / "run").glob("*-*")):
-        if not _is_owned(folder):
+        if not is_owned(folder):
             shutil.rmtree(folder, ignore_errors=True)
             swept.append(folder.name)
     return swept
 
 
-def _is_owned(folder: Path) -> bool:
+def is_owned(folder: Path) -> bool:
+    """Whether the process that made the run folder still lives."""
     try:
         with (folder / ".owner").open("r+") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

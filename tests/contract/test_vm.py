@@ -1,0 +1,86 @@
+"""A virtual machine returns what ran in it, and a kernel that dies or hangs is reported as just that."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig import kernels, processes, vm
+
+_PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[vm.Guest]:
+    with vm.Guest(kernels.obtain("7")) as guest:
+        yield guest
+
+
+def kept_console(error: vm.GuestError) -> str:
+    match = re.search(r"console log: (\S+)", str(error))
+    assert match is not None
+    return Path(match[1]).read_text()
+
+
+def test_a_commands_exit_code_and_output_come_back(guest: vm.Guest) -> None:
+    outcome = guest.run("echo to stdout; echo to stderr >&2; exit 7")
+
+    assert outcome == vm.Outcome(7, "to stdout\nto stderr\n")
+
+
+def test_output_of_a_megabyte_arrives_whole(guest: vm.Guest) -> None:
+    outcome = guest.run("head -c 1000000 /dev/zero | tr '\\0' x")
+
+    assert outcome == vm.Outcome(0, "x" * 1_000_000)
+
+
+def test_commands_run_side_by_side(guest: vm.Guest) -> None:
+    """Each waits for the other, so that one after the other would hang."""
+    first = guest.begin("mkfifo /run/a /run/b; echo x > /run/a; cat /run/b")
+    second = guest.begin("until [ -p /run/b ]; do sleep 0.1; done; cat /run/a; echo y > /run/b")
+
+    assert guest.await_end(first, timeout_s=60).output == "y\n"
+    assert guest.await_end(second, timeout_s=60).output == "x\n"
+
+
+def test_a_command_that_never_ends_is_a_timeout_with_the_console_kept(guest: vm.Guest) -> None:
+    guest.run("echo something to find > /dev/console")
+
+    with pytest.raises(vm.GuestError, match="the guest gave no answer for 2 s") as caught:
+        guest.run("sleep 1000", timeout_s=2)
+
+    assert "something to find" in kept_console(caught.value)
+
+
+def test_a_panic_is_called_a_panic() -> None:
+    with (
+        vm.Guest(kernels.obtain("7")) as guest,
+        pytest.raises(vm.GuestError, match="the kernel panicked") as caught,
+    ):
+        guest.run("echo c > /proc/sysrq-trigger")
+
+    assert "sysrq triggered crash" in kept_console(caught.value)
+
+
+def test_a_panic_inside_a_test_module_fails_that_test_and_the_ones_after_it() -> None:
+    """The sabotage of the kernel tier: results from before the panic stand, the rest cannot pass."""
+    example = "tests/kernel/panicking_example.py"
+    environment = os.environ | {"PYTHONPATH": str(_PROJECT / "tests"), "CI": ""}
+
+    run = processes.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", example],
+        cwd=_PROJECT,
+        env=environment,
+        timeout_s=300,
+        check=False,
+    )
+
+    assert run.returncode == 1
+    assert re.search(r"^=+ 1 passed, 2 errors", run.stdout, re.MULTILINE)
+    assert "the kernel panicked" in run.stdout
+    assert "Traceback" not in run.stderr
