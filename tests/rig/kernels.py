@@ -130,6 +130,7 @@ def has_sched_ext(config: Path) -> bool:
 
 
 def _all_offers(kind: Kind) -> list[Offer]:
+    debian.machine_suite()  # a machine without apt is not a mirror without kernels: it says so itself
     offers: list[Offer] = []
     for suite in kind.suites:
         try:
