@@ -57,7 +57,9 @@ class Containerd:
         """Everything that would end with it, containers included; empty once it has stopped."""
         return self._daemon.pids()
 
-    def run(self, *arguments: str, timeout_s: float = 120, check: bool = True) -> Completed:
+    def run(
+        self, *arguments: str, timeout_s: float = daemons.COMMAND_TIMEOUT_S, check: bool = True
+    ) -> Completed:
         """One `ctr` command in our namespace; it mounts by itself, so it must see what containerd sees."""
         client: list[str | Path] = [
             self._root / "usr/bin/ctr",
@@ -78,7 +80,7 @@ class Containerd:
             probe.settimeout(5)
             if probe.connect_ex(str(self.socket)) != 0:
                 return False
-        return self.run("version", check=False, timeout_s=20).returncode == 0
+        return self.run("version", check=False).returncode == 0
 
     def _environment(self) -> dict[str, str]:
         return {

@@ -16,6 +16,8 @@ from rig import debian, processes
 from rig.errors import Unavailable
 from rig.processes import Process
 
+COMMAND_TIMEOUT_S = 240  # tenths of a second on the host; an emulated guest on a busy host is slow
+_START_TIMEOUT_S = 120
 _PATHS = ("usr/sbin", "usr/bin", "sbin", "bin")
 # The first process of a PID namespace inherits every orphan in it. Runtimes do not collect what is not theirs
 # and then wait for it themselves; a shell does, and passes on the request to stop.
@@ -50,7 +52,7 @@ class Daemon:
         log = self.folder / f"{self.name}.log"
         self._process = Process(command, log=log, env=env, tree=self._isolated)
         self._process.name = self.name
-        self._process.await_ready(ready, timeout_s=60)
+        self._process.await_ready(ready, timeout_s=_START_TIMEOUT_S)
 
     def stop(self) -> None:
         """End it; isolated, its containers end with it."""

@@ -60,7 +60,9 @@ class Podman:
         """Everything that would end with it, containers included; empty once it has stopped."""
         return self._daemon.pids()
 
-    def run(self, *arguments: str, timeout_s: float = 120, check: bool = True) -> Completed:
+    def run(
+        self, *arguments: str, timeout_s: float = daemons.COMMAND_TIMEOUT_S, check: bool = True
+    ) -> Completed:
         """One podman command against the service."""
         argv: list[str | Path] = [self._root / "usr/bin/podman", "--url", self.url, *arguments]
         return processes.run(argv, env=self._environment(), timeout_s=timeout_s, check=check)

@@ -1,0 +1,91 @@
+"""Podman and containerd in a guest: a privileged container attaches a scheduler and takes it along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig import images, polling, schedext
+from rig.containerd import Containerd
+from rig.errors import RigError
+from rig.podman import Podman
+
+pytestmark = pytest.mark.kernel("7")
+
+_IMAGE = "registry.rig.test/rig/fifo:v1"
+_ATTACH_TIMEOUT_S = 120
+
+
+def prepare_on_host() -> None:
+    images.scheduler("fifo")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The FIFO's image as one file: this guest has no network to pull it over."""
+    file = tmp_path_factory.mktemp("image") / "fifo.tar"
+    images.write_archive(images.scheduler("fifo"), _IMAGE, file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Podman]:
+    """The guest's own Podman, as a machine would run it."""
+    with Podman(tmp_path_factory.mktemp("podman"), root=Path("/"), isolated=False) as podman:
+        podman.run("load", "--input", str(archive))
+        yield podman
+
+
+@pytest.fixture(scope="module")
+def containerd(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Containerd]:
+    """The guest's own containerd, as a machine would run it."""
+    with Containerd(tmp_path_factory.mktemp("containerd"), root=Path("/"), isolated=False) as containerd:
+        containerd.run("images", "import", str(archive))
+        yield containerd
+
+
+def test_a_scheduler_runs_as_long_as_its_podman_container(podman: Podman) -> None:
+    podman.run("run", "--detach", "--name", "fifo", "--privileged", "--pid=host", _IMAGE)
+    _await_fifo()
+    assert podman.inspect("fifo")["State"]["Status"] == "running"
+
+    podman.run("stop", "--time=60", "fifo")
+
+    assert schedext.state() == "disabled"
+    assert podman.inspect("fifo")["State"]["ExitCode"] == 0
+
+
+def test_without_privileges_podman_runs_no_scheduler(podman: Podman) -> None:
+    done = podman.run("run", "--rm", _IMAGE, check=False)
+
+    assert done.returncode == 1
+    assert "load failed: Operation not permitted" in done.stderr
+    assert schedext.state() == "disabled"
+
+
+def test_a_scheduler_runs_as_long_as_its_containerd_task(containerd: Containerd) -> None:
+    containerd.run("run", "--detach", "--privileged", _IMAGE, "fifo")
+    _await_fifo()
+
+    containerd.run("tasks", "kill", "--signal", "SIGTERM", "fifo")
+
+    schedext.await_disabled(timeout_s=_ATTACH_TIMEOUT_S)
+    polling.until(lambda: "STOPPED" in containerd.run("tasks", "list").stdout, "the task has stopped")
+    containerd.run("tasks", "delete", "fifo")  # fails for any exit code but 0
+
+
+def test_without_privileges_containerd_runs_no_scheduler(containerd: Containerd) -> None:
+    with pytest.raises(RigError, match="load failed: Operation not permitted"):
+        containerd.run("run", "--rm", _IMAGE, "powerless")
+
+    assert schedext.state() == "disabled"
+
+
+def _await_fifo() -> None:
+    polling.until(
+        lambda: schedext.state() == "enabled" and schedext.ops() == "rig_fifo",
+        "the FIFO is attached",
+        timeout_s=_ATTACH_TIMEOUT_S,
+    )
