@@ -60,8 +60,9 @@ def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str
 def _report_growth(name: str, scratch: Path, done: threading.Event) -> None:
     started = time.monotonic()
     while not done.wait(30):
-        size = sum(file.stat().st_size for file in scratch.rglob("*") if file.is_file()) // 2**20
-        say(f"{name}: still building, {time.monotonic() - started:.0f} s, {size} MiB of packages so far")
+        size = subprocess.run(["du", "-sm", scratch], capture_output=True, text=True, check=False).stdout
+        seconds = time.monotonic() - started
+        say(f"{name}: still building, {seconds:.0f} s, {size.split()[0]} MiB of packages so far")
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:
