@@ -23,7 +23,8 @@ class Made:
         self.log = log
         with log.open("wb") as out:
             self._popen = subprocess.Popen(
-                ["make", *arguments],
+                # leashed, so that this test leaves nothing behind either when it is killed itself
+                ["setpriv", "--pdeathsig", "KILL", "make", *arguments],
                 cwd=_PROJECT,
                 env=_plain_environment(),
                 stdin=subprocess.DEVNULL,
