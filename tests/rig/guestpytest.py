@@ -127,9 +127,9 @@ class _Player:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._results(item):
             item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         if nextitem is None or _group_of(nextitem) != group:
-            self._close()
+            self._close()  # before the test counts as finished: its tier pays for the end of the guest
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
     def _open(self, item: pytest.Item, group: tuple[str, str]) -> None:
@@ -148,6 +148,9 @@ class _Player:
                 raise self._run
             assert self._run is not None
             yield from self._run.reports_of(item.nodeid)
+        except kernels.NotOffered as gone:
+            reporting.excuse(item.nodeid, gone)
+            yield _own_report(item, "skipped", str(gone))
         except Unavailable as missing:
             reporting.record_missing(item.nodeid, missing)
             yield _own_report(item, "skipped", str(missing))
@@ -186,8 +189,7 @@ def _group_of(item: pytest.Item) -> tuple[str, str] | None:
 
 def _start(kind: str, nodeids: Sequence[str], *, kernels_option: str) -> _Run:
     kernel = kernels.obtain(kind)
-    if kernel.note:
-        reporting.note(kernel.note)
+    reporting.note(kernel.description)
     guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kind}"))
     guest.__enter__()
     reports = guest.share / "reports.jsonl"

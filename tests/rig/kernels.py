@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,19 +30,22 @@ class Kind:
     name: str
     promise: str
     has_sched_ext: bool
-    major: int
+    major: int | None  # None: any will do
     suites: tuple[str, ...]  # in order of preference
 
 
-# sid before backports: Debian's backported 7.2 was built with a pahole whose BTF no real scheduler loads
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("6", "a 6.x with sched_ext", True, 6, ("trixie-backports", "forky", "sid")),
-        Kind("7", "a 7.x with sched_ext and sound BTF", True, 7, ("sid", "forky", "trixie-backports")),
-        Kind("none", "a kernel without sched_ext", False, 6, ("trixie", "bookworm-backports")),
+        Kind("6", "a 6.x that attaches real schedulers", True, 6, ("trixie-backports", "forky", "sid")),
+        Kind("7", "a 7.x that attaches real schedulers", True, 7, ("sid", "forky", "trixie-backports")),
+        Kind("none", "a kernel without sched_ext", False, None, ("trixie", "bookworm-backports", "bookworm")),
     )
 }
+
+
+class NotOffered(Unavailable):
+    """No archive has a kernel without sched_ext any more: a fact about the world, not about this machine."""
 
 
 @dataclass(frozen=True, order=True)
@@ -53,6 +56,15 @@ class Offer:
     release: str
     suite: str
     packages: tuple[str, ...]
+
+    @property
+    def major(self) -> int:
+        return self.version[0]
+
+    @property
+    def has_malformed_btf(self) -> bool:
+        """Backported 7.x kernels are built with a pahole that is too old for their kfuncs."""
+        return self.suite == "trixie-backports" and self.major >= 7
 
 
 @dataclass(frozen=True)
@@ -69,36 +81,79 @@ class Kernel:
         return self.folder / "vmlinuz"
 
     @property
-    def config(self) -> Path:
-        return self.folder / "config"
+    def description(self) -> str:
+        """One line for the summary of a run."""
+        return self.note or f"kernel kind {self.kind}: {self.release}"
 
 
 def obtain(kind_name: str) -> Kernel:
-    """The kernel of that kind; raises `Unavailable` when the mirror has none that could stand in."""
+    """The kernel of that kind; raises `Unavailable` when there is none, and none that could stand in."""
     kind = KINDS[kind_name]
     if (known := _remembered(kind)) is not None:
         return known
-    for offer in rank(kind, _all_offers(kind)):
+    troubles: list[RigError | Unavailable] = []
+    kernel = choose(kind, list(_all_offers(kind, troubles)), _fetched, troubles)
+    if not troubles:  # else the next run tries again for a better one
+        _remember(kernel)
+    return kernel
+
+
+def choose(
+    kind: Kind,
+    offers: Iterable[Offer],
+    fetch: Callable[[Offer], Path],
+    troubles: list[RigError | Unavailable],
+) -> Kernel:
+    """The best offer that can be fetched and is right about sched_ext; adds what went wrong to `troubles`."""
+    for offer in rank(kind, offers):
         try:
-            kernel = _unpacked(kind, offer)
-        except RigError as error:
+            folder = fetch(offer)
+        except (RigError, Unavailable) as error:
             say(f"kernel {offer.release} of {offer.suite} cannot be fetched, trying the next: {error}")
+            troubles.append(error)
             continue
-        if has_sched_ext(kernel.config) == kind.has_sched_ext:
-            _remember(kernel)
-            return kernel
-    why = f"no suite offers {kind.promise}"
-    raise Unavailable(f"kernel kind {kind.name}", why, "check the mirror in /etc/apt")
+        if has_sched_ext(folder / "config") == kind.has_sched_ext:
+            return Kernel(kind.name, offer.release, folder, note(kind, offer))
+    raise absence(kind, troubles)
 
 
 def rank(kind: Kind, offers: Iterable[Offer]) -> list[Offer]:
-    """Best first: the right major from the preferred suite, newest; then whatever comes nearest."""
+    """Best first: the right major, sound BTF, the preferred suite, newest; then whatever comes nearest."""
 
-    def distance(offer: Offer) -> tuple[int, int, tuple[int, ...]]:
-        suite = kind.suites.index(offer.suite) if offer.suite in kind.suites else len(kind.suites)
-        return (abs(offer.version[0] - kind.major), suite, tuple(-part for part in offer.version))
+    def distance(offer: Offer) -> tuple[int, bool, int, tuple[int, ...]]:
+        majors = 0 if kind.major is None else abs(offer.major - kind.major)
+        return (majors, offer.has_malformed_btf, kind.suites.index(offer.suite), _newest_first(offer))
 
     return sorted(offers, key=distance)
+
+
+def _newest_first(offer: Offer) -> tuple[int, ...]:
+    return tuple(-part for part in offer.version)
+
+
+def note(kind: Kind, offer: Offer) -> str | None:
+    """What to tell about a kernel that breaks the kind's promise; None when it keeps it."""
+    if not (breaches := list(_breaches(kind, offer))):
+        return None
+    stands_in = f"{offer.release} from {offer.suite} stands in, but {' and '.join(breaches)}"
+    return f"kernel kind {kind.name} ({kind.promise}) is not to be had: {stands_in}"
+
+
+def _breaches(kind: Kind, offer: Offer) -> Iterator[str]:
+    if kind.major not in {None, offer.major}:
+        yield f"it is a {offer.major}.x"
+    if kind.has_sched_ext and offer.has_malformed_btf:
+        yield "its malformed BTF keeps real schedulers from loading"
+
+
+def absence(kind: Kind, troubles: Sequence[RigError | Unavailable]) -> Unavailable:
+    """Why there is no kernel of the kind: this machine could not get at one, or no archive has one."""
+    what = f"kernel kind {kind.name}"
+    if troubles:
+        return Unavailable(what, f"none could be fetched: {troubles[0]}", "check the mirror in /etc/apt")
+    wanted, problem = ("with", Unavailable) if kind.has_sched_ext else ("without", NotOffered)
+    why = f"no kernel {wanted} sched_ext in {', '.join(kind.suites)}"
+    return problem(what, why, f"name a suite that has one in {__name__}")
 
 
 def offers_in(packages: Iterable[debian.Package], suite: str) -> list[Offer]:
@@ -129,24 +184,18 @@ def has_sched_ext(config: Path) -> bool:
     return "CONFIG_SCHED_CLASS_EXT=y" in config.read_text().splitlines()
 
 
-def _all_offers(kind: Kind) -> list[Offer]:
+def _all_offers(kind: Kind, troubles: list[RigError | Unavailable]) -> Iterator[Offer]:
     debian.machine_suite()  # a machine without apt is not a mirror without kernels: it says so itself
-    offers: list[Offer] = []
     for suite in kind.suites:
         try:
-            offers += offers_in(debian.Suite(suite).packages(_PACKAGE), suite)
+            yield from offers_in(debian.Suite(suite).packages(_PACKAGE), suite)
         except Unavailable as reason:
             say(f"skipping {suite}: {reason}")
-    return offers
+            troubles.append(reason)
 
 
-def _unpacked(kind: Kind, offer: Offer) -> Kernel:
-    folder = cache.entry("kernel", offer.release, lambda scratch: _fetch(offer, scratch))
-    note = None
-    if offer.version[0] != kind.major:
-        instead = f"{offer.release} from {offer.suite} stands in"
-        note = f"kernel kind {kind.name} ({kind.promise}) is not offered: {instead}"
-    return Kernel(kind.name, offer.release, folder, note)
+def _fetched(offer: Offer) -> Path:
+    return cache.entry("kernel", offer.release, lambda scratch: _fetch(offer, scratch))
 
 
 def _fetch(offer: Offer, folder: Path) -> None:
@@ -165,7 +214,7 @@ def _fetch(offer: Offer, folder: Path) -> None:
 def _choice_file(kind: Kind) -> Path:
     folder = cache.root() / "kernel-choices"
     folder.mkdir(exist_ok=True)
-    return folder / f"{kind.name}.json"
+    return folder / f"{kind.name}-{cache.digest(repr(kind))}.json"
 
 
 def _remember(kernel: Kernel) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from dataclasses import astuple, dataclass, field
@@ -29,12 +30,13 @@ class Record:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     missing: dict[str, Unavailable] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    excused: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    counted_until_s: float = 0
 
     def add(self, report: pytest.TestReport) -> None:
         """Take in one phase of one test."""
         tier = tiers.of(report.nodeid) or "other"
-        self.seconds[tier] += report.duration
         if (missing := getattr(report, "unavailable", None)) is not None:
             self.missing[report.nodeid] = Unavailable(*missing)
         if report.failed:
@@ -45,9 +47,18 @@ class Record:
         elif report.when == "call":
             self.outcomes[tier]["passed"] += 1
 
+    def finish(self, test: str, now_s: float) -> None:
+        """Count all time since the test before for this one's tier, so that the tiers add up to the session.
+
+        What pytest measures itself leaves out what a plugin does between tests: to boot a guest, to stop it.
+        """
+        self.seconds[tiers.of(test) or "other"] += now_s - self.counted_until_s
+        self.counted_until_s = now_s
+
     def plain_skips(self) -> dict[str, str]:
-        """Skips that nobody gave a remedy for: reason by test."""
-        return {test: why for test, why in self.skipped.items() if test not in self.missing}
+        """Skips that nobody gave a remedy or an excuse for: reason by test."""
+        explained = self.missing.keys() | self.excused
+        return {test: why for test, why in self.skipped.items() if test not in explained}
 
     def ran(self, tier: str) -> bool:
         """Whether at least one test of the tier came to a result."""
@@ -72,6 +83,12 @@ def record_missing(test: str, missing: Unavailable) -> None:
     _record().missing[test] = missing
 
 
+def excuse(test: str, gone: Unavailable) -> None:
+    """Name in the summary what a test cannot have because nobody offers it; CI is content with that."""
+    note(f"{gone.what}: {gone.why}, so its tests did not run; {gone.remedy}")
+    _record().excused.add(test)
+
+
 def _in_guest() -> bool:
     """Inside a guest the host's pytest tells the story, and the host's folders look abandoned but are not."""
     return "RIG_GUEST_REPORTS" in os.environ
@@ -93,6 +110,11 @@ def pytest_sessionstart() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    _record().counted_until_s = time.monotonic()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
@@ -110,6 +132,10 @@ def pytest_runtest_makereport(
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _record().add(report)
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    _record().finish(nodeid, time.monotonic())
 
 
 @pytest.hookimpl(trylast=True)

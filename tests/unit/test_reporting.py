@@ -19,7 +19,8 @@ from rig import reporting, tiers
 RIG_FOLDER = Path(__file__).parents[1]
 OPTIONS = ("-p", "no:cacheprovider", "--import-mode=importlib")
 TIMEOUT_S = 60
-
+# not in the folder `tests`: pytest would take the module that our own session knows by that name
+CONFTEST = "../conftest.py"
 GOOD = "def test_good(): pass\n"
 MISSING = """
 import pytest
@@ -182,13 +183,67 @@ def test_each_tier_is_counted_and_timed_and_quick_ones_come_first(sessions: Sess
 
     done = sessions.run(tests, "-v")
 
-    rows = [line.split() for line in done.text.partition("what ran")[2].splitlines()]
-    counted = {row[0]: row[1:] for row in rows if row and row[0] in tiers.TIERS}
+    counted = {row[0]: row[1:] for row in tier_rows(done)}
     assert list(counted) == list(tiers.TIERS)
     assert counted["kernel"][:3] == ["1", "0", "0"]
     assert float(counted["unit"][3]) >= 0.3
     order = [line.split("/")[1] for line in done.text.splitlines() if "::" in line]
     assert order == list(tiers.TIERS)
+
+
+def test_time_that_a_plugin_spends_between_tests_counts_for_the_tier_it_is_spent_for(
+    sessions: Sessions,
+) -> None:
+    """Guests boot and stop outside of what pytest measures of a test."""
+    slow = """
+import time, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    if item.nodeid.startswith("tests/kernel"):
+        time.sleep(1)
+"""
+
+    done = sessions.run(every_tier() | {CONFTEST: slow})
+
+    seconds = {row[0]: float(row[4]) for row in tier_rows(done)}
+    assert seconds["kernel"] >= 1
+    rounding = 0.05 * (len(seconds) + 1)
+    assert sum(seconds.values()) <= whole_session_s(done) + rounding
+    assert seconds["kernel"] == max(seconds.values())
+
+
+def tier_rows(done: Done) -> list[list[str]]:
+    """The summary's table: tier, passed, failed, skipped, time."""
+    rows = [line.split() for line in done.text.partition("what ran")[2].splitlines()]
+    return [row for row in rows if row and row[0] in tiers.TIERS]
+
+
+def whole_session_s(done: Done) -> float:
+    told = re.search(r" in ([0-9.]+)s", done.text.splitlines()[-1])
+    assert told is not None
+    return float(told[1])
+
+
+def test_what_nobody_offers_is_named_and_ci_is_content(sessions: Sessions) -> None:
+    source = """
+import pytest
+from rig import reporting
+from rig.errors import Unavailable
+
+def test_good(): pass
+@pytest.mark.parametrize("number", [1, 2])
+def test_it(request, number):
+    gone = Unavailable("kernel kind none", "no suite has one", "name a suite")
+    reporting.excuse(request.node.nodeid, gone)
+    pytest.skip(str(gone))
+"""
+
+    done = sessions.run({"kernel/test_it.py": source}, "tests/kernel", CI="true")
+
+    line = "kernel kind none: no suite has one, so its tests did not run; name a suite"
+    assert done.text.splitlines().count(line) == 1
+    assert (done.code, "what could not run" in done.text) == (0, False)
 
 
 def test_notes_of_rigs_are_shown_once(sessions: Sessions) -> None:
@@ -231,7 +286,7 @@ def pytest_runtest_makereport():
     report = yield
     return pytest.TestReport._from_json(json.loads(json.dumps(report._to_json(), default=str)))
 """
-    tests = {"conftest.py": carry, "kernel/test_it.py": MISSING}
+    tests = {CONFTEST: carry, "kernel/test_it.py": MISSING}
 
     on_the_host, in_a_guest = sessions.run(tests), sessions.run(tests, RIG_GUEST_REPORTS="somewhere")
 
