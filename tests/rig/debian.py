@@ -49,10 +49,10 @@ def _archives() -> tuple[tuple[str, str], ...]:
     """(archive, suite) pairs of the machine's apt configuration that belong to its own release."""
     suite = machine_suite()
     wanted = {suite, f"{suite}-updates", f"{suite}-security"}
-    form = "$(CREATED_BY) $(RELEASE) $(REPO_URI)"
-    listing = processes.run(["apt-get", "indextargets", "--format", form]).stdout
-    rows = re.findall(r"^Packages (\S+) (\S+)$", listing, re.MULTILINE)
-    found = dict.fromkeys((archive, release) for release, archive in rows if release in wanted)
+    # not `indextargets`: that tells only of lists that were fetched, and images for containers come without
+    listing = processes.run(["apt-get", "update", "--print-uris"]).stdout
+    rows = re.findall(r"^'(\S+)/dists/(\S+)/InRelease'", listing, re.MULTILINE)
+    found = dict.fromkeys((archive, release) for archive, release in rows if release in wanted)
     if (main := next((pair for pair in found if pair[1] == suite), None)) is None:
         remedy = f"add a mirror of {suite} to /etc/apt"
         raise Unavailable("Debian packages", f"apt has no source for {suite}", remedy)

@@ -54,12 +54,10 @@ class Machine:
         return os.environ | {name: str(value) for name, value in own.items()}
 
     def has_sources(self, *archives_and_suites: tuple[str, str]) -> None:
-        """Configure apt, as if `apt-get update` had been run."""
+        """Configure apt, without any list fetched yet: images for containers come like that."""
         rows = [(f"file:{self.folder}/{archive}", suite) for archive, suite in archives_and_suites]
         (self.folder / "sources.list").write_text("".join(f"deb {uri} {suite} main\n" for uri, suite in rows))
         (self.folder / "lists" / "partial").mkdir(parents=True)
-        for uri, suite in rows:
-            (self.folder / "lists" / list_name(uri, suite)).touch()
         settings = {
             "Dir::Etc::sourcelist": self.folder / "sources.list",
             "Dir::Etc::sourceparts": "-",
