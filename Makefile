@@ -22,6 +22,9 @@ export PYTHONPATH := $(CURDIR)/tests
 # where rigs find uv, also when the machine has none
 export UV := $(CURDIR)/tools/uv
 export UV_PYTHON_DOWNLOADS := never
+# what is fetched is kept in our cache alone, so that `distclean` leaves nothing
+export UV_CACHE_DIR := $(CACHE)/uv
+export PIP_NO_CACHE_DIR := 1
 
 .PHONY: help
 help:
@@ -65,9 +68,9 @@ test: lint ## every tier: unit, contract, cluster, kernel, e2e
 	$(LEASHED) $(PYTHON) -m pytest tests
 
 .PHONY: test-full
-test-full: lint ## every tier, and what is too long for CI
+test-full: lint ## every tier on every kind of kernel, and what is too long for CI
 	$(LEASHED) $(PYTHON) -m rig fetch
-	$(LEASHED) $(PYTHON) -m pytest --full tests
+	$(LEASHED) $(PYTHON) -m pytest --full --kernels all tests
 
 .PHONY: test-e2e
 test-e2e: setup ## only the e2e tier: kubelets in VMs, joined to a control plane

@@ -26,7 +26,7 @@ def await_pid(file: Path) -> int:
 def is_running(pid: int) -> bool:
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except OSError:  # it is gone, or is just going
         return False
 
 
@@ -48,12 +48,17 @@ def test_what_make_starts_ends_when_make_is_killed(
     stand_in.chmod(0o755)
     words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}"]
     with subprocess.Popen(words, cwd=ROOT, env=bare_environment(), stdout=subprocess.DEVNULL) as make:
-        pid = await_pid(tmp_path / "pid")
-        assert is_running(pid)
+        try:
+            pid = await_pid(tmp_path / "pid")
+            assert is_running(pid)
+        finally:
+            make.send_signal(number)
 
-        make.send_signal(number)
-
-    await_end(pid)
+    try:
+        await_end(pid)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)  # the test has failed, and still leaves nothing behind
+        raise
 
 
 def test_every_line_that_starts_tests_or_rigs_is_leashed() -> None:
@@ -99,6 +104,30 @@ def test_help_is_the_default_and_names_every_target_but_itself() -> None:
     phony = set(re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
     listed = set(re.findall(r"^  ([a-z0-9-]+) ", described, re.MULTILINE))
     assert listed == phony - {"help"}
+
+
+def test_all_that_is_fetched_lies_where_distclean_deletes(tmp_path: Path) -> None:
+    environment = {**bare_environment(), "XDG_CACHE_HOME": str(tmp_path), "UV_CACHE_DIR": "/elsewhere"}
+    show = "show: ; @echo $$UV_CACHE_DIR; echo $$PIP_NO_CACHE_DIR"
+    words = ["make", f"--eval={show}", "--no-print-directory"]
+
+    def output(*arguments: str) -> str:
+        return subprocess.run(
+            [*words, *arguments],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True,
+        ).stdout  # fmt: skip
+
+    assert output("show").splitlines() == [f"{tmp_path}/schedkit/uv", "1"]
+    assert f'rm -rf "{tmp_path}/schedkit"' in output("--dry-run", "distclean").splitlines()
+
+
+def test_the_full_run_leaves_no_kind_of_kernel_out() -> None:
+    words = ["make", "--dry-run", "--old-file=.venv/.ready", "test-full"]
+    recipe = subprocess.run(
+        words, cwd=ROOT, env=bare_environment(), capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    ).stdout
+
+    assert recipe.splitlines()[-1].endswith("-m pytest --full --kernels all tests")
 
 
 def bare_environment() -> dict[str, str]:

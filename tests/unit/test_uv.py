@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def test_the_machines_uv_is_used_when_it_is_new_enough(
     place(tmp_path / "bin" / "uv", source)
 
     assert run(environment).stdout == answer
+
+
+def test_the_project_refuses_the_same_versions_as_the_script() -> None:
+    settings = tomllib.loads((TOOLS.parent / "pyproject.toml").read_text())["tool"]["uv"]
+
+    assert settings["required-version"] == f">={PINNED}"
 
 
 def test_a_uv_that_does_not_run_is_passed_over(environment: dict[str, str], tmp_path: Path) -> None:
