@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -17,17 +18,19 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache as once
 from pathlib import Path
 from typing import TypeAlias
 
 from rig import cache
-from rig.errors import RigError
+from rig.errors import RigError, Unavailable
 
 # A child that detaches from its parent would survive it; these arguments to unshare(1) make the
 # tree's first process PID 1 of a namespace, and the kernel ends a namespace with its PID 1.
 _TREE = ("unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "--mount-proc")
 _LEASH = ("setpriv", "--pdeathsig", "KILL")
+_TREE_ENDS_WITHIN_S = 10  # at once, unless the kernel is busy for one of its processes
 
 Completed: TypeAlias = subprocess.CompletedProcess[str]
 
@@ -36,19 +39,21 @@ def run_folder(name: str) -> Path:
     """A fresh folder for one run, deleted by the next run if this process dies before it can."""
     runs = cache.root() / "run"
     runs.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=runs))
-    # never closed: the lock, and with it the folder, lives as long as this process
-    fcntl.flock(os.open(folder / ".owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC), fcntl.LOCK_EX)
+    with cache.locked("run"):  # to make a folder and to own it are two steps: no sweeper may come between
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=runs))
+        # never closed: the lock, and with it the folder, lives as long as this process
+        fcntl.flock(os.open(folder / ".owner", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC), fcntl.LOCK_EX)
     return folder
 
 
 def sweep() -> list[str]:
     """Delete run folders whose owner is gone; return their names."""
     swept = []
-    for folder in sorted((cache.root() / "run").glob("*-*")):
-        if not is_owned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            swept.append(folder.name)
+    with cache.locked("run"):
+        for folder in sorted((cache.root() / "run").glob("*-*")):
+            if not is_owned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                swept.append(folder.name)
     return swept
 
 
@@ -56,17 +61,32 @@ def is_owned(folder: Path) -> bool:
     """Whether the process that made the run folder still lives."""
     try:
         with (folder / ".owner").open("r+") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # shared: two that ask at the same time must not take each other for the owner
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:
-        # mkdtemp and the lock are two steps: a folder this young may be about to be locked
-        return time.time() - folder.stat().st_mtime < 60
+        return False
     return False
 
 
 def is_root() -> bool:
     return os.geteuid() == 0
+
+
+@once
+def can_mount() -> bool:
+    """Whether this process may make mount namespaces: being root is not enough in a plain container."""
+    return is_root() and run(["unshare", "--mount", "true"], check=False).returncode == 0
+
+
+def require_mounts(what: str, why: str) -> None:
+    """Raise `Unavailable` where namespaces and mounts are not allowed."""
+    if not is_root():
+        raise Unavailable(what, why, "run `make test` as root")
+    if not can_mount():
+        remedy = "run outside of the container, or give it that capability (`--privileged`)"
+        raise Unavailable(what, f"{why}, and this one lacks CAP_SYS_ADMIN", remedy)
 
 
 class Process:
@@ -115,14 +135,17 @@ class Process:
         if inner is None:
             self._popen.send_signal(number)
         else:
-            os.kill(inner, number)
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(inner, number)
 
     def inner_pid(self) -> int | None:
         """The first process of a tree; None where there is no tree, or no longer one."""
         if not self._tree:
             return None
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-        pids = children.read_text().split() if children.exists() else []
+        try:
+            pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        except OSError:  # it has just ended
+            return None
         return int(pids[0]) if pids else None
 
     def wait(self, timeout_s: float) -> int | None:
@@ -133,23 +156,47 @@ class Process:
             return None
 
     def stop(self, grace_s: float = 10) -> None:
-        """SIGTERM, wait, SIGKILL; returns when it is gone."""
+        """SIGTERM, wait, SIGKILL; returns when it is gone, and with it everything in its tree."""
         if self.exit_code() is None:
             self.send(signal.SIGTERM)
             if self.wait(grace_s) is None:
-                self.send(signal.SIGKILL)
-                self._popen.wait()
+                self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL; returns when it is gone, and with it everything in its tree."""
+        inner = self.inner_pid()
+        with _end_of(inner) if inner is not None else nullcontext():
+            self._popen.kill()
+            self._popen.wait()
 
     def await_ready(self, ready: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.1) -> None:
         """Wait until `ready`; raise with the end of the log if it dies or takes too long."""
         deadline = time.monotonic() + timeout_s
-        while not ready():
-            code = self.exit_code()
-            if code is not None:
+        while True:
+            is_ready = ready()
+            # asked second: whoever answers for a program that has ended is somebody else
+            if (code := self.exit_code()) is not None:
                 raise RigError(f"{self.name} ended with {code} before it was ready:\n{self.tail()}")
+            if is_ready:
+                return
             if time.monotonic() > deadline:
                 raise RigError(f"{self.name} was not ready after {timeout_s:.0f} s:\n{self.tail()}")
             time.sleep(poll_s)
+
+
+@contextmanager
+def _end_of(pid: int) -> Iterator[None]:
+    """At the end of the block, wait until the process that has this id now is gone."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:  # it is gone already
+        yield
+        return
+    try:
+        yield
+        select.select([handle], [], [], _TREE_ENDS_WITHIN_S)
+    finally:
+        os.close(handle)
 
 
 def run(
@@ -160,36 +207,52 @@ def run(
     cwd: Path | None = None,
     stdin: str | None = None,
     check: bool = True,
+    tree: bool = False,
 ) -> Completed:
-    """Run a short command to its end, leashed; raise with its output when it fails."""
-    done = subprocess.run(
-        [*_LEASH, *map(str, argv)],
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=timeout_s,
-        env=dict(env) if env is not None else None,
-        cwd=cwd,
-        check=False,
-    )
+    """Run a short command to its end, leashed; raise with its output when it fails or takes too long."""
+    command = " ".join(map(str, argv))
+    try:
+        done = subprocess.run(
+            [*_LEASH, *(_TREE if tree else ()), *map(str, argv)],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            env=dict(env) if env is not None else None,
+            cwd=cwd,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        said = _text(late.stdout) + _text(late.stderr)
+        raise RigError(f"`{command}` did not end within {timeout_s:.0f} s; so far:\n{said}") from late
     if check and done.returncode != 0:
-        command = " ".join(map(str, argv))
         raise RigError(f"`{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
+
+
+def _text(said: str | bytes | None) -> str:
+    """What a command has said until it was ended: bytes, even if text was asked for."""
+    return said.decode(errors="replace") if isinstance(said, bytes) else said or ""
+
+
+_ports_given: set[int] = set()
 
 
 def free_port() -> int:
     """A loopback port that was free a moment ago, and that the kernel gives to nobody by itself.
 
     Ports from the kernel's own range can be taken by any outgoing connection while a server restarts;
-    a client that polls such a port may even connect to itself.
+    a client that polls such a port may even connect to itself. No port is given twice, because the one it
+    was given to may not listen yet.
     """
-    for port in random.sample(range(10_000, max(20_000, _kernels_first_port())), 100):
+    for port in random.sample(range(10_000, max(20_000, _kernels_first_port())), 200):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _ports_given:
+                _ports_given.add(port)
+                return port
     raise RigError("no free port on loopback: look with `ss -ltn` at who has them")
 
 
@@ -210,3 +273,51 @@ def running(process: Process) -> Iterator[Process]:
         yield process
     finally:
         process.stop()
+
+
+def descendants(ancestor: int) -> set[int]:
+    """A process and all that come from it, in whatever PID namespace they are."""
+    found = {ancestor}
+    parents = {pid: int(fields[1]) for pid, fields in _status_of_all()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def identities() -> dict[int, str]:
+    """Start time and command line of every living process, which together name it for good."""
+    return {pid: f"{fields[19]} {command_line(pid)}" for pid, fields in _status_of_all() if fields[0] != "Z"}
+
+
+def command_lines() -> dict[int, str]:
+    """The words of every process that has some: the kernel's own and the dead have none."""
+    lines = {pid: command_line(pid) for pid, _ in _status_of_all()}
+    return {pid: line for pid, line in lines.items() if line}
+
+
+def command_line(pid: int) -> str:
+    """The words a process was started with, empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not just waiting for its parent to take note of its end."""
+    fields = _status(pid)
+    return fields is not None and fields[0] != "Z"
+
+
+def _status_of_all() -> Iterator[tuple[int, list[str]]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        if (fields := _status(int(folder.name))) is not None:
+            yield int(folder.name), fields
+
+
+def _status(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the state on; None when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None

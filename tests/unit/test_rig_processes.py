@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import polling, processes
-from rig.errors import RigError, Unavailable
+from rig import cache, polling, processes
+from rig.errors import RigError
 from rig.processes import Process
 
 TESTS = Path(__file__).parents[1]
@@ -52,23 +55,12 @@ def mark() -> str:
 
 @pytest.fixture
 def root() -> None:
-    if not processes.is_root():
-        raise Unavailable("process trees", "namespaces of their own need root", "run `make test` as root")
+    processes.require_mounts("process trees", "namespaces of their own need root")
 
 
 def sleepers(mark: str) -> list[int]:
     """The processes that are called `sleep` with this mark as their argument."""
-    wanted = b"sleep\0" + mark.encode() + b"\0"
-    return [
-        int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if _content(file) == wanted
-    ]
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""  # it ended while we looked
+    return [pid for pid, words in processes.command_lines().items() if words == f"sleep {mark}"]
 
 
 def await_sleepers(mark: str, count: int) -> None:
@@ -133,6 +125,17 @@ def test_without_a_tree_a_daemon_would_stay(tmp_path: Path, mark: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def test_when_a_deaf_tree_is_stopped_nothing_of_it_is_left(tmp_path: Path, mark: str, root: None) -> None:
+    script = f"trap '' TERM; {DETACHING.format(mark)}; wait"
+    deaf = Process(["sh", "-c", script], log=tmp_path / "log", tree=True)
+    with processes.running(deaf):
+        await_sleepers(mark, 2)
+
+        deaf.stop(grace_s=0.3)
+
+        assert sleepers(mark) == []
+
+
 def test_what_ignores_sigterm_is_killed_after_a_grace(tmp_path: Path) -> None:
     stubborn = Process(
         ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"], log=tmp_path / "log"
@@ -170,6 +173,41 @@ def test_a_command_that_fails_is_an_error_with_its_output() -> None:
     assert processes.run(words, check=False).returncode == 4
 
 
+def test_a_command_that_takes_too_long_is_an_error_with_what_it_said_so_far(mark: str) -> None:
+    words = ["sh", "-c", f"echo half way; echo and warned >&2; exec sleep {mark}"]
+
+    with pytest.raises(RigError, match="did not end within 1 s; so far:\nhalf way\nand warned"):
+        processes.run(words, timeout_s=1)
+    assert sleepers(mark) == []
+
+
+def test_a_command_in_a_tree_takes_its_daemons_along(mark: str, root: None) -> None:
+    with pytest.raises(RigError, match="did not end within 1 s"):
+        processes.run(["sh", "-c", DETACHING.format(mark)], timeout_s=1, tree=True)
+
+    await_sleepers(mark, 0)
+
+
+def test_who_may_not_mount_is_told_what_is_missing() -> None:
+    """Containers often run as root without the capability; `setpriv` takes it away."""
+    ask = """
+from rig import processes
+from rig.errors import Unavailable
+try:
+    processes.require_mounts("a part", "its mounts need root")
+except Unavailable as missing:
+    print(missing.why, missing.remedy, sep="|")
+"""
+    bounded = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", sys.executable, "-c", ask]
+    nobody = ["unshare", "--user", "--map-user=1000", sys.executable, "-c", ask]
+
+    without_root = processes.run(nobody).stdout
+    assert without_root == "its mounts need root|run `make test` as root\n"
+    if processes.is_root():
+        without_capability = processes.run(bounded).stdout
+        assert without_capability.startswith("its mounts need root, and this one lacks CAP_SYS_ADMIN|")
+
+
 def test_folders_of_dead_owners_are_swept_and_those_of_the_living_stay(
     own_cache: Path, tmp_path: Path
 ) -> None:
@@ -188,14 +226,47 @@ def test_folders_of_dead_owners_are_swept_and_those_of_the_living_stay(
         assert (theirs.exists(), ours.exists()) == (False, True)
 
 
-def test_a_folder_that_is_about_to_get_its_owner_stays(own_cache: Path) -> None:
-    young, old = own_cache / "run" / "vm-young", own_cache / "run" / "vm-old"
-    for folder in (young, old):
-        folder.mkdir(parents=True)
-    os.utime(old, (time.time() - 3600,) * 2)
+def test_a_sweeper_waits_while_a_folder_gets_its_owner(own_cache: Path, tmp_path: Path) -> None:
+    """To make the folder and to lock it are two steps."""
+    about_to_be_owned = own_cache / "run" / "vm-new"
+    about_to_be_owned.mkdir(parents=True)
+    sweep = "from rig import processes\nprint(processes.sweep())\n"
+    with cache.locked("run"):
+        sweeper = Process([sys.executable, "-c", sweep], log=tmp_path / "sweeper.log")
+        polling.until(lambda: is_waiting_for_a_lock(sweeper.pid), "the sweeper waits")
+        assert about_to_be_owned.exists()
 
-    assert processes.sweep() == ["vm-old"]
-    assert young.exists()
+    assert sweeper.wait(timeout_s=10) == 0
+    assert sweeper.tail() == "['vm-new']"
+
+
+def test_a_new_folder_waits_for_the_sweeper(tmp_path: Path) -> None:
+    with cache.locked("run"):
+        owner = Process([sys.executable, "-c", OWNER], log=tmp_path / "owner.log")
+        polling.until(lambda: is_waiting_for_a_lock(owner.pid), "the owner waits")
+
+    with processes.running(owner):
+        owner.await_ready(lambda: owner.tail() != "", timeout_s=30)
+        assert processes.is_owned(Path(owner.tail()))
+
+
+def is_waiting_for_a_lock(pid: int) -> bool:
+    return re.search(rf"-> FLOCK .* {pid} ", Path("/proc/locks").read_text()) is not None
+
+
+def test_two_that_ask_for_an_owner_do_not_take_each_other_for_one() -> None:
+    folder = processes.run_folder("asked")
+    abandoned = folder / "vm-abandoned"
+    abandoned.mkdir()
+    (abandoned / ".owner").touch()
+
+    with (abandoned / ".owner").open() as another:
+        fcntl.flock(another, fcntl.LOCK_SH)
+        assert not processes.is_owned(abandoned)
+
+
+def test_a_folder_that_somebody_else_deletes_has_no_owner(tmp_path: Path) -> None:
+    assert not processes.is_owned(tmp_path / "vm-gone")
 
 
 def test_a_free_port_is_one_the_kernel_gives_to_nobody_by_itself() -> None:
@@ -205,6 +276,47 @@ def test_a_free_port_is_one_the_kernel_gives_to_nobody_by_itself() -> None:
 
     assert not processes.is_listening(port)
     assert port < max(20_000, first)
+
+
+def test_no_port_is_given_twice() -> None:
+    """The one it was given to may not listen yet. Chance alone would repeat some of so many."""
+    ports = [processes.free_port() for _ in range(1000)]
+
+    assert len(set(ports)) == 1000
+
+
+def test_a_stranger_who_answers_for_a_program_that_ended_does_not_make_it_ready(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        ended = Process(["sh", "-c", "echo the port is taken; exit 5"], log=tmp_path / "log")
+        assert ended.wait(timeout_s=10) == 5
+
+        with pytest.raises(RigError, match="sh ended with 5 before it was ready"):
+            ended.await_ready(lambda: processes.is_listening(port), timeout_s=5)
+
+
+def test_the_family_of_a_process_includes_those_in_other_namespaces(
+    tmp_path: Path, mark: str, root: None
+) -> None:
+    with processes.running(
+        Process(["sh", "-c", DETACHING.format(mark)], log=tmp_path / "log", tree=True)
+    ) as tree:
+        await_sleepers(mark, 2)
+
+        assert set(sleepers(mark)) < processes.descendants(tree.pid)
+        assert os.getpid() not in processes.descendants(tree.pid)
+
+
+def test_a_process_is_alive_until_it_ends_even_if_nobody_took_note() -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            before = processes.identities()[child.pid]
+            assert processes.is_alive(child.pid)
+            assert before.endswith(" sleep 600")
+        finally:
+            child.kill()
+        polling.until(lambda: not processes.is_alive(child.pid), "it has ended")
+        assert child.pid not in processes.identities()
 
 
 def test_a_folder_is_named_after_its_use() -> None:
