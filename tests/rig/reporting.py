@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
@@ -19,6 +18,7 @@ import pytest
 from rig import cache, processes, tiers
 from rig.errors import Unavailable
 
+IN_GUEST = "RIG_GUEST_REPORTS"  # set only inside a guest: the file for its reports
 _TESTS_NAMED = 3  # per entry of the list; the rest is counted
 
 
@@ -73,8 +73,8 @@ def _record() -> Record:
 
 
 def note(text: str) -> None:
-    """Add a line to the summary, once, however often it is said."""
-    if text not in _record().notes:
+    """Add a line to the summary, once, however often it is said; rigs by hand have no summary."""
+    if _sessions and text not in _record().notes:
         _record().notes.append(text)
 
 
@@ -91,7 +91,7 @@ def excuse(test: str, gone: Unavailable) -> None:
 
 def _in_guest() -> bool:
     """Inside a guest the host's pytest tells the story, and the host's folders look abandoned but are not."""
-    return "RIG_GUEST_REPORTS" in os.environ
+    return IN_GUEST in os.environ
 
 
 def pytest_configure() -> None:
@@ -178,12 +178,7 @@ def _tier_table() -> Iterator[str]:
 def _cache_line() -> Iterator[str]:
     """Measuring takes a while, and unit tests do not use the cache."""
     if any(_record().ran(tier) for tier in tiers.TIERS if tier != "unit"):
-        yield f"the cache holds {_cache_size_mib()} MiB in {cache.root()}"
-
-
-def _cache_size_mib() -> int:
-    done = subprocess.run(["du", "-sm", cache.root()], capture_output=True, text=True, check=False)
-    return int((done.stdout or "0").split()[0])
+        yield f"the cache holds {cache.size_mib(cache.root())} MiB in {cache.root()}"
 
 
 def _missing_lines() -> Iterator[str]:

@@ -358,3 +358,10 @@ def await_file(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.05)
+
+
+def test_a_note_without_a_session_is_nobodys_business() -> None:
+    """Rigs that a person starts by hand have no summary."""
+    words = [sys.executable, "-c", "from rig import reporting\nreporting.note('kernel 7.x is 7.2')\n"]
+
+    subprocess.run(words, env=os.environ | {"PYTHONPATH": str(RIG_FOLDER)}, check=True, timeout=TIMEOUT_S)

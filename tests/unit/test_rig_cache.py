@@ -134,3 +134,7 @@ def test_a_digest_tells_parts_from_their_concatenation() -> None:
     assert cache.digest("ab", "c") != cache.digest("a", "bc")
     assert cache.digest("ab", b"c") == cache.digest(b"ab", "c")
     assert re.fullmatch("[0-9a-f]{12}", cache.digest("ab"))
+
+
+def test_the_size_of_a_folder_that_is_gone_is_nothing(tmp_path: Path) -> None:
+    assert cache.size_mib(tmp_path / "gone") == 0

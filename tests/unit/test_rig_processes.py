@@ -48,9 +48,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def mark() -> str:
-    """A number of seconds that no other process on this machine sleeps."""
-    return f"600.{os.getpid()}{time.monotonic_ns()}"
+def mark() -> Iterator[str]:
+    """A number of seconds that no other process on this machine sleeps; none does afterwards."""
+    mark = f"600.{os.getpid()}{time.monotonic_ns()}"
+    yield mark
+    for pid in sleepers(mark):
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -113,16 +116,12 @@ def test_a_tree_dies_with_its_first_process(
 def test_without_a_tree_a_daemon_would_stay(tmp_path: Path, mark: str) -> None:
     """The sabotage of the tests above: it is the tree that ends daemons."""
     single = Process(["sh", "-c", DETACHING.format(mark)], log=tmp_path / "log")
-    try:
-        await_sleepers(mark, 2)
+    await_sleepers(mark, 2)
 
-        single.send(signal.SIGKILL)
-        single.wait(timeout_s=10)
+    single.send(signal.SIGKILL)
+    single.wait(timeout_s=10)
 
-        assert len(sleepers(mark)) == 2
-    finally:
-        for pid in sleepers(mark):
-            os.kill(pid, signal.SIGKILL)
+    assert len(sleepers(mark)) == 2
 
 
 def test_when_a_deaf_tree_is_stopped_nothing_of_it_is_left(tmp_path: Path, mark: str, root: None) -> None:
@@ -305,6 +304,7 @@ def test_the_family_of_a_process_includes_those_in_other_namespaces(
 
         assert set(sleepers(mark)) < processes.descendants(tree.pid)
         assert os.getpid() not in processes.descendants(tree.pid)
+        tree.kill()
 
 
 def test_a_process_is_alive_until_it_ends_even_if_nobody_took_note() -> None:
