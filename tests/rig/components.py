@@ -62,14 +62,12 @@ class Component:
     def stop(self, grace_s: float = 10) -> None:
         """End it politely, then by force; nothing happens if it does not run."""
         if self._process is not None and self.is_running:
-            self.thaw()  # a frozen process would not see the polite request
+            self._process.send(signal.SIGCONT)  # a frozen process would not see the polite request
             self._process.stop(grace_s)
 
     def kill(self) -> None:
         """SIGKILL, as a crash would; returns when it is gone."""
-        process = self._running()
-        process.send(signal.SIGKILL)
-        process.wait(timeout_s=10)
+        self._running().kill()
 
     def restart(self) -> None:
         """Stop it if it runs, start it, and wait until it does its work."""

@@ -6,6 +6,7 @@ Deliberately not the product's code: what is tested must not be its own witness.
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def ops() -> str | None:
     """The name of the attached scheduler, None if there is none."""
     try:
         return (_SYSFS / "root/ops").read_text().strip()
-    except FileNotFoundError:
+    except OSError:  # gone, or going while it is read: ENODEV
         return None
 
 
@@ -57,13 +58,22 @@ class Link:
 
 
 def links(pid: int) -> list[Link]:
-    """The links among the process's open files."""
-    found = (_parse_link(file) for file in Path(f"/proc/{pid}/fdinfo").iterdir())
-    return [link for link in found if link is not None]
+    """The links among the process's open files; none of a process that has ended."""
+    with suppress(OSError):
+        files = list(Path(f"/proc/{pid}/fdinfo").iterdir())
+        return [link for file in files if (link := _parse_link(_content(file))) is not None]
+    return []
 
 
-def _parse_link(file: Path) -> Link | None:
-    fields = dict(line.split(":\t", 1) for line in file.read_text().splitlines() if ":\t" in line)
+def _content(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # it was closed while we looked
+        return ""
+
+
+def _parse_link(text: str) -> Link | None:
+    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
     if "link_type" not in fields:
         return None
     map_id = int(fields["map_id"]) if "map_id" in fields else None
