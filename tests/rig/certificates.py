@@ -52,9 +52,9 @@ class Authority:
         """A new key with a certificate for it, in `name.crt` and `name.key` of the folder."""
         pair = KeyPair(self.folder / f"{name}.crt", self.folder / f"{name}.key")
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_subject(common_name, organization), self._certificate.subject, key)
+        builder = begin(_subject(common_name, organization), self._certificate.subject, key)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_key_usage(authority=False), critical=True)
+        builder = builder.add_extension(key_usage(authority=False), critical=True)
         builder = builder.add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
             critical=False,
@@ -71,9 +71,9 @@ class Authority:
     def _create(self, common_name: str) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(common_name, None)
-        builder = _builder(subject, subject, key)
+        builder = begin(subject, subject, key)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(_key_usage(authority=True), critical=True)
+        builder = builder.add_extension(key_usage(authority=True), critical=True)
         write_private_key(self.ca_key_file, key)
         _write_certificate(self.ca_file, builder.sign(key, hashes.SHA256()))
 
@@ -92,9 +92,8 @@ def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
+def begin(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    """A certificate for the key that lasts longer than any run; its purpose is still to be added."""
     now = dt.datetime.now(dt.UTC)
     return x509.CertificateBuilder(
         issuer_name=issuer,
@@ -120,9 +119,10 @@ def _general_name(text: str) -> x509.GeneralName:
         return x509.DNSName(text)
 
 
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
+def key_usage(*, authority: bool) -> x509.KeyUsage:
+    """What the key may sign: certificates, or anything else."""
     return x509.KeyUsage(
-        digital_signature=True,
+        digital_signature=not authority,
         key_cert_sign=authority,
         crl_sign=authority,
         content_commitment=False,

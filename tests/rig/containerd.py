@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rig import daemons, debian, processes
 from rig.daemons import Daemon
+from rig.lifetimes import Startable
 from rig.processes import Completed
 from rig.registry import Registry
 
@@ -20,7 +19,7 @@ def tree() -> Path:
     return debian.machine().tree("containerd", ["containerd", "runc"])
 
 
-class Containerd:
+class Containerd(Startable):
     """One containerd; `run` is its own command-line client in our namespace."""
 
     def __init__(self, folder: Path, *, root: Path | None = None, isolated: bool = True) -> None:
@@ -88,19 +87,6 @@ class Containerd:
             "LD_LIBRARY_PATH": debian.library_path(self._root),
             "HOME": str(self._folder),
         }
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 # The disabled plugins need tools or filesystems that are not there, or listen where nobody asked them to.

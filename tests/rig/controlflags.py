@@ -165,9 +165,12 @@ def controllers(layout: Layout, kubeconfig: Path) -> list[str]:
         "root-ca-file": layout.authority.ca_file,
         "service-account-private-key-file": layout.tokens.key,
     }
-    if layout.fake_nodes:
-        flags |= {"node-monitor-grace-period": "24h"}  # fake nodes have no heartbeat
-    return _words(flags)
+    return _words(flags | {"node-monitor-grace-period": _grace_period(layout)})
+
+
+def _grace_period(layout: Layout) -> str:
+    """How long a node may be silent: fake ones always are, emulated ones when the machine is busy."""
+    return "24h" if layout.fake_nodes else "5m"
 
 
 def scheduler(layout: Layout, kubeconfig: Path) -> list[str]:

@@ -6,11 +6,11 @@ import json
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rig import daemons, debian, processes
 from rig.daemons import Daemon
+from rig.lifetimes import Startable
 from rig.processes import Completed
 from rig.registry import Registry
 
@@ -20,7 +20,7 @@ def tree() -> Path:
     return debian.machine().tree("podman", ["podman", "conmon", "runc"])
 
 
-class Podman:
+class Podman(Startable):
     """One Podman service; commands reach it over its socket, so that all containers are its children."""
 
     def __init__(self, folder: Path, *, root: Path | None = None, isolated: bool = True) -> None:
@@ -36,7 +36,10 @@ class Podman:
         return f"unix://{self.socket}"
 
     def trust(self, registry: Registry) -> None:
-        """Let this Podman pull from a registry of the rig: by its authority, or over plain HTTP."""
+        """Let this Podman pull from a registry of the rig: by its authority, or over plain HTTP.
+
+        The latter only before `start`: the service reads that file once.
+        """
         if registry.ca_file is None:
             with (self._folder / "registries.conf").open("a") as out:
                 out.write(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
@@ -100,19 +103,6 @@ class Podman:
         (self._folder / "storage.conf").write_text(_STORAGE_CONF.format(**values))
         (self._folder / "registries.conf").write_text("")
         self._home_file("policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 # - netns host: a network of its own would need netavark or CNI plugins, and leave interfaces behind

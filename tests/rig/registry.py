@@ -7,7 +7,7 @@ With it: olareg, built from Go modules in half a minute. It follows the distribu
 letter (artifactType, its filter, OCI-Subject), keeps its content on disk and deletes what it is told to.
 go-containerregistry's registry package was the alternative: it reports the config's media type as
 artifactType and ignores the filter, so that a client which relies on either would pass here and fail
-elsewhere. zot, the better known one, lives under a module host of its own that not every mirror serves.
+elsewhere. zot, the better known one, would bring hundreds of modules along.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rig import debian, golang, processes
 from rig.certificates import Authority, KeyPair
+from rig.controlflags import HOST_SEEN_FROM_GUESTS
 from rig.distribution import Client
+from rig.lifetimes import Startable
 
 # What a registry is called: by tests, on this host, and from inside a VM with user networking.
 NAME = "registry.rig.test"
-_CERTIFIED_NAMES = (NAME, "localhost", "127.0.0.1", "10.0.2.2")
+_CERTIFIED_NAMES = (NAME, "localhost", "127.0.0.1", HOST_SEEN_FROM_GUESTS)
 
 
 class Kind(StrEnum):
@@ -36,7 +36,7 @@ class Kind(StrEnum):
     FALLBACK_TAGS = "without-referrers"
 
 
-class Registry:
+class Registry(Startable):
     """One registry process; its port and content stay the same when it is stopped and started again."""
 
     def __init__(self, kind: Kind, folder: Path, authority: Authority | None = None) -> None:
@@ -94,19 +94,6 @@ class Registry:
             return self.client.request("GET", "/v2/").status == 200
         except OSError:
             return False
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def programs() -> tuple[Path, Path]:

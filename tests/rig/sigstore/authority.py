@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
+from rig import certificates
 from rig.sigstore import encoding
 
 ORGANIZATION = "rig.test"
 _LEAF_LIFETIME = dt.timedelta(minutes=10)
-_CA_LIFETIME = dt.timedelta(days=365)
 
 # Sigstore writes the issuer of the identity twice: as bare text, and as it should have been from the start.
 _ISSUER_V1 = ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
@@ -43,12 +43,11 @@ class CertificateAuthority:
     """A root, an intermediate, and leaves that live for ten minutes."""
 
     def __init__(self, ct_log: CertificateLog) -> None:
-        now = dt.datetime.now(dt.UTC)
         self._ct_log = ct_log
         self._root_key = ec.generate_private_key(ec.SECP384R1())
         self._key = ec.generate_private_key(ec.SECP384R1())
-        self.root = _ca_certificate("root", self._root_key, None, now)
-        self.intermediate = _ca_certificate("intermediate", self._key, (self.root, self._root_key), now)
+        self.root = _ca_certificate("root", self._root_key, None)
+        self.intermediate = _ca_certificate("intermediate", self._key, (self.root, self._root_key))
 
     @property
     def chain(self) -> tuple[x509.Certificate, x509.Certificate]:
@@ -88,7 +87,7 @@ def _leaf(
     )
     parent = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     extensions: list[tuple[x509.ExtensionType, bool]] = [
-        (_key_usage(authority=False), True),
+        (certificates.key_usage(authority=False), True),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING]), False),
         (x509.SubjectKeyIdentifier.from_public_key(key), False),
         (x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(parent), False),
@@ -110,7 +109,6 @@ def _ca_certificate(
     role: str,
     key: ec.EllipticCurvePrivateKey,
     parent: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
-    now: dt.datetime,
 ) -> x509.Certificate:
     subject = x509.Name(
         [
@@ -119,21 +117,11 @@ def _ca_certificate(
         ]
     )
     issuer, issuer_key = (parent[0].subject, parent[1]) if parent else (subject, key)
-    builder = x509.CertificateBuilder(
-        subject_name=subject,
-        issuer_name=issuer,
-        public_key=key.public_key(),
-        serial_number=x509.random_serial_number(),
-        not_valid_before=now - dt.timedelta(days=1),
-        not_valid_after=now + _CA_LIFETIME,
-    )
+    builder = certificates.begin(subject, issuer, key)
     builder = builder.add_extension(
         x509.BasicConstraints(ca=True, path_length=0 if parent else 1), critical=True
     )
-    builder = builder.add_extension(_key_usage(authority=True), critical=True)
-    builder = builder.add_extension(
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-    )
+    builder = builder.add_extension(certificates.key_usage(authority=True), critical=True)
     if parent is not None:
         # a code-signing intermediate under a root for anything, as in the real one
         purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING])
@@ -141,17 +129,3 @@ def _ca_certificate(
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
         builder = builder.add_extension(identifier, critical=False)
     return builder.sign(issuer_key, hashes.SHA384())
-
-
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
