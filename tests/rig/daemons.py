@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from rig import debian, processes
-from rig.errors import Unavailable
 from rig.processes import Process
 
 COMMAND_TIMEOUT_S = 240  # tenths of a second on the host; an emulated guest on a busy host is slow
@@ -46,8 +45,7 @@ class Daemon:
 
     def start(self, argv: Sequence[str | Path], env: Mapping[str, str], ready: Callable[[], bool]) -> None:
         """Returns when it is ready."""
-        if not processes.is_root():
-            raise Unavailable(self.name, "its namespaces and mounts need root", "run `make test` as root")
+        processes.require_mounts(self.name, "its namespaces and mounts need root")
         command = ["sh", "-c", self._script(), self.name, *argv]
         log = self.folder / f"{self.name}.log"
         self._process = Process(command, log=log, env=env, tree=self._isolated)
@@ -62,7 +60,7 @@ class Daemon:
     def pids(self) -> set[int]:
         """The process ids, as this machine counts them, of everything that would end with it."""
         first = self._process.inner_pid() if self._process is not None else None
-        return descendants(first) if first is not None else set()
+        return processes.descendants(first) if first is not None else set()
 
     def inside(self, argv: Sequence[str | Path]) -> list[str | Path]:
         """The command line that runs a program where the daemon's own mounts are visible."""
@@ -87,24 +85,6 @@ class Daemon:
             shlex.join(["ldconfig", "-X", "-C", str(self.folder / "ld.so.cache"), *filter(None, folders)]),
             f"mount --bind {known} /etc/ld.so.cache",
         ]
-
-
-def descendants(ancestor: int) -> set[int]:
-    """A process and all that come from it, in whatever PID namespace they are."""
-    found, parents = {ancestor}, _parents()
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
-
-
-def _parents() -> dict[int, int]:
-    """The parent of each living process."""
-    parents = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has just ended
-            after_name = file.read_text().rpartition(")")[2].split()
-            parents[int(file.parent.name)] = int(after_name[1])
-    return parents
 
 
 def search_path(tree: Path) -> str:

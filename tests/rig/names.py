@@ -13,7 +13,6 @@ from functools import cache as once
 from pathlib import Path
 
 from rig import processes, registry
-from rig.errors import Unavailable
 
 _CLONE_NEWNS = 0x00020000
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
@@ -22,10 +21,7 @@ _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 @once
 def learn() -> None:
     """Make the registry's name lead to loopback from here on. Call it before any thread starts."""
-    if not processes.is_root():
-        raise Unavailable(
-            "the rig's host names", "a private /etc/hosts needs root", "run `make test` as root"
-        )
+    processes.require_mounts("the rig's host names", "a private /etc/hosts needs root")
     hosts = processes.run_folder("names") / "hosts"
     own = Path("/etc/hosts").read_text()
     hosts.write_text(f"{own.rstrip()}\n127.0.0.1 {registry.NAME}\n")
