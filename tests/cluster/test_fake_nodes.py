@@ -7,11 +7,13 @@ import time
 
 import pytest
 
-from rig import fakenodes, objects, polling
+from rig import fakekubelets, fakenodes, objects, polling
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
 from rig.kubeclient import JsonObject
 from rig.progress import say
+
+_MANY = 2000
 
 
 def _daemon_sets(namespace: str) -> str:
@@ -55,7 +57,8 @@ def test_pods_of_a_daemon_set_run_on_every_fake_node_and_are_gone_after_its_dele
 
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == fake_nodes.names
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
-    assert all(pod["status"]["podIP"] and pod["status"]["startTime"] for pod in pods)
+    assert all(pod["status"]["startTime"] for pod in pods)
+    assert len({pod["status"]["podIP"] for pod in pods}) == 20
     assert all("running" in pod["status"]["containerStatuses"][0]["state"] for pod in pods)
 
     cluster.client.delete(f"{_daemon_sets(namespace)}/everywhere")
@@ -128,17 +131,47 @@ def test_pods_on_nodes_of_somebody_else_are_left_alone(
     cluster.client.delete("/api/v1/nodes/foreign-00000")
 
 
+def test_a_stand_in_is_ready_again_only_when_the_new_process_watches(cluster: ControlPlane) -> None:
+    with fakenodes.running(cluster, 1, pool="restarted") as nodes:
+        first = nodes.kubelets.pid
+        nodes.kubelets.stop()
+        nodes.kubelets.start(wait=False)
+        said_at_once = nodes.kubelets.log.read_text()
+        nodes.kubelets.await_ready()
+
+        assert f"process {first} is watching" in said_at_once
+        assert f"process {nodes.kubelets.pid} is watching" in nodes.kubelets.log.read_text()
+
+
+def test_no_two_pods_get_the_same_address_and_a_restart_changes_none() -> None:
+    pods = [{"metadata": {"uid": f"uid-{number}"}} for number in range(5000)]
+    before = fakekubelets.Addresses()
+    given = [before.of(pod) for pod in pods]
+    assert len(set(given)) == 5000
+    assert [before.of(pod) for pod in pods] == given
+
+    after = fakekubelets.Addresses()
+    for pod, address in zip(pods, given, strict=True):
+        after.learn(pod | {"status": {"podIP": address}})
+
+    assert [after.of(pod) for pod in reversed(pods)] == given[::-1]
+    assert after.of({"metadata": {"uid": "one more"}}) not in given
+
+
 @pytest.mark.full
-@pytest.mark.timeout(600)
-def test_five_hundred_fake_nodes_carry_a_daemon_set(cluster: ControlPlane, namespace: str) -> None:
+@pytest.mark.timeout(1800)
+def test_thousands_of_fake_nodes_carry_a_daemon_set(cluster: ControlPlane, namespace: str) -> None:
     started = time.monotonic()
-    with fakenodes.running(cluster, 500, pool="many") as nodes:
-        say(f"500 fake nodes after {time.monotonic() - started:.0f} s")
+    with fakenodes.running(cluster, _MANY, pool="many") as nodes:
+        say(f"{_MANY} fake nodes after {time.monotonic() - started:.0f} s")
         cluster.client.create(_daemon_sets(namespace), objects.daemon_set("many", nodes=nodes.selector))
         polling.until(
-            lambda: _all_ready(cluster, namespace, "many", 500), "500 pods are ready", timeout_s=240
+            lambda: _all_ready(cluster, namespace, "many", _MANY), "all pods are ready", timeout_s=600
         )
-        say(f"500 pods ready after {time.monotonic() - started:.0f} s")
+        say(f"{_MANY} pods ready after {time.monotonic() - started:.0f} s")
+        pods = _pods(cluster, namespace)
+        assert len({pod["spec"]["nodeName"] for pod in pods}) == _MANY
+        assert len({pod["status"]["podIP"] for pod in pods}) == _MANY
         cluster.client.delete(f"{_daemon_sets(namespace)}/many")
-        polling.until(lambda: not _pods(cluster, namespace), "all pods are gone", timeout_s=240)
-    say(f"500 pods gone after {time.monotonic() - started:.0f} s")
+        polling.until(lambda: not _pods(cluster, namespace), "all pods are gone", timeout_s=600, poll_s=1)
+    say(f"{_MANY} pods gone after {time.monotonic() - started:.0f} s")

@@ -1,13 +1,14 @@
 """A stand-in for the kubelets of fake nodes: their pods run at once, and end as soon as they are asked to.
 
 It touches pods on nodes that carry its pool's label and nothing else. What it writes follows from the
-pod alone, so that it can be killed and started again at any moment.
+pods alone, so that it can be killed and started again at any moment.
 """
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import ipaddress
 import os
 import queue
 import sys
@@ -33,6 +34,7 @@ class FakeKubelets:
         self._client = client
         self._pool = pool
         self._own: set[str] = set()
+        self._addresses = Addresses()
         self._todo: queue.Queue[JsonObject] = queue.Queue()
 
     def run(self) -> None:
@@ -42,6 +44,7 @@ class FakeKubelets:
         while True:
             try:
                 for pod in self._bound_pods():
+                    self._addresses.learn(pod)
                     if self._is_own(pod["spec"]["nodeName"]):
                         self._todo.put(pod)
             except (ApiError, OSError, http.client.HTTPException) as error:
@@ -53,7 +56,7 @@ class FakeKubelets:
         self._learn_own_nodes()
         bound = {"fieldSelector": "spec.nodeName!="}
         listing = self._client.get("/api/v1/pods", **bound)
-        print(f"watching pods of pool {self._pool}")
+        print(f"process {os.getpid()} is watching pods of pool {self._pool}")
         yield from listing["items"]
         version = listing["metadata"]["resourceVersion"]
         for event in self._client.watch("/api/v1/pods", version, **bound):
@@ -93,32 +96,64 @@ class FakeKubelets:
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         if "deletionTimestamp" in meta:
             self._client.delete(path, {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}})
-        elif status := next_status(pod, _now()):
+        elif status := next_status(pod, _now(), self._addresses.of(pod)):
             patch = {"metadata": {"uid": meta["uid"]}, "status": status}
             self._client.patch(f"{path}/status", patch, kind=STRATEGIC_PATCH)
 
 
-def next_status(pod: JsonObject, now: str) -> JsonObject | None:
+class Addresses:
+    """Hands out pod addresses, from the networks that fake nodes claim to have; no two pods share one."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._lock = threading.Lock()
+
+    def learn(self, pod: JsonObject) -> None:
+        """Take note of an address that was given to the pod by an earlier process, or by another pool's."""
+        if address := pod.get("status", {}).get("podIP"):
+            with self._lock:
+                self._give(pod, address)
+
+    def of(self, pod: JsonObject) -> str:
+        """The pod's address: the one it has, or the first free one from where its uid leads."""
+        uid = pod["metadata"]["uid"]
+        with self._lock:
+            if uid not in self._by_uid:
+                start = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:3])
+                self._give(pod, next(free for free in _addresses_from(start) if free not in self._taken))
+            return self._by_uid[uid]
+
+    def _give(self, pod: JsonObject, address: str) -> None:
+        self._by_uid[pod["metadata"]["uid"]] = address
+        self._taken.add(address)
+
+
+def _addresses_from(start: int) -> Iterator[str]:
+    """All addresses of 10.128.0.0/10, beginning somewhere."""
+    first, count = int(ipaddress.IPv4Address("10.128.0.0")), 2**22
+    return (str(ipaddress.IPv4Address(first + (start + step) % count)) for step in range(count))
+
+
+def next_status(pod: JsonObject, now: str, address: str) -> JsonObject | None:
     """What a kubelet would write next; None when the pod's status already says it."""
     status = pod.get("status", {})
     if status.get("phase") in _DONE:
         return None
     wanted = _wanted_conditions(pod)
-    seen = {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
+    seen = _seen_conditions(pod)
     changed = {kind: value for kind, value in wanted.items() if seen.get(kind) != value}
     conditions = [
         {"type": kind, "status": value, "lastTransitionTime": now} for kind, value in changed.items()
     ]
     if status.get("phase") == "Running":
         return {"conditions": conditions} if conditions else None
-    return {"conditions": conditions, **_started(pod, now)}
+    return {"conditions": conditions, **_started(pod, now, address)}
 
 
 def _wanted_conditions(pod: JsonObject) -> dict[str, str]:
     """A pod with readiness gates is Ready only when somebody else has opened all of them."""
-    seen = {
-        condition["type"]: condition["status"] for condition in pod.get("status", {}).get("conditions", [])
-    }
+    seen = _seen_conditions(pod)
     gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", [])]
     ready = all(seen.get(gate) == "True" for gate in gates)
     common = ("PodReadyToStartContainers", "Initialized", "ContainersReady")
@@ -130,8 +165,7 @@ def _seen_conditions(pod: JsonObject) -> dict[str, str]:
     return {condition["type"]: condition["status"] for condition in conditions}
 
 
-def _started(pod: JsonObject, now: str) -> JsonObject:
-    address = _pod_address(pod["metadata"]["uid"])
+def _started(pod: JsonObject, now: str, address: str) -> JsonObject:
     statuses = [_container_status(pod, container, now) for container in pod["spec"]["containers"]]
     return {
         "phase": "Running",
@@ -156,11 +190,6 @@ def _container_status(pod: JsonObject, container: JsonObject, now: str) -> JsonO
         "restartCount": 0,
         "state": {"running": {"startedAt": now}},
     }
-
-
-def _pod_address(uid: str) -> str:
-    parts = hashlib.sha256(uid.encode()).digest()
-    return f"10.244.{parts[0]}.{parts[1]}"
 
 
 def _now() -> str:

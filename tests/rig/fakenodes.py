@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from rig import kubernetes
@@ -54,7 +53,12 @@ class FakeNodes:
         kubeconfig = cluster.user(f"fake-kubelets-{pool}", group="system:masters")
         log = cluster.folder / f"fake-kubelets-{pool}.log"
         argv = [sys.executable, "-m", "rig.fakekubelets", str(kubeconfig), pool]
-        self.kubelets = Component(argv, log=log, ready=partial(_is_watching, log), env=_environment())
+        self.kubelets = Component(argv, log=log, ready=self._are_watching, env=_environment())
+
+    def _are_watching(self) -> bool:
+        """Whether the process of now says so: the log has the words of earlier ones, too."""
+        kubelets = self.kubelets
+        return kubelets.is_running and f"process {kubelets.pid} is watching" in kubelets.log.read_text()
 
     def add(self, count: int) -> None:
         """Create that many more nodes, Ready from the first moment."""
@@ -181,10 +185,6 @@ def _image(number: int) -> JsonObject:
     digest = hashlib.sha256(repository.encode()).hexdigest()
     names = [f"{repository}@sha256:{digest}", f"{repository}:v1.{number % 40}.{number % 7}-{digest[:12]}"]
     return {"names": names, "sizeBytes": 20_000_000 + number * 1_234_567}
-
-
-def _is_watching(log: Path) -> bool:
-    return "watching" in log.read_text()
 
 
 def _environment() -> dict[str, str]:
