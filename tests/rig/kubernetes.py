@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 from functools import cache as once
 from pathlib import Path
@@ -27,7 +26,7 @@ def binaries() -> Path:
     """A folder in which each of `PROGRAMS` can be run by its name."""
     found = offered()
     if missing := [name for name in PROGRAMS if name not in found]:
-        found |= dict.fromkeys(missing, _kubebox())
+        found |= dict.fromkeys(missing, kubebox())
     key = cache.digest(*(f"{name}={found[name]}" for name in PROGRAMS))
     return cache.entry("kubernetes", f"{version()}-{key}", lambda folder: _link(folder, found))
 
@@ -48,9 +47,10 @@ def _link(folder: Path, programs: Mapping[str, Path]) -> None:
         (folder / name).symlink_to(target)
 
 
-def _kubebox() -> Path:
-    major, minor = _minor(version())
-    stamp = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
+def kubebox() -> Path:
+    """All programs in one, built from Go modules; it does the work of the name it is called by."""
+    major, second = minor(version())
+    stamp = {"gitVersion": version(), "gitMajor": major, "gitMinor": second}
     flags = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
     return golang.build("kubebox", _SOURCE, ldflags=flags)
 
@@ -67,17 +67,19 @@ def offered() -> dict[str, Path]:
 
 
 def _is_of_pinned_minor(program: Path) -> bool:
-    return os.access(program, os.X_OK) and _minor(reported_version(program)) == _minor(version(program.name))
+    return os.access(program, os.X_OK) and minor(reported_version(program)) == minor(version(program.name))
 
 
 def reported_version(program: Path) -> str:
+    """What the program itself says about its version; nothing if it does not answer."""
     question = ["version", "--client"] if program.name == "kubectl" else ["--version"]
     try:
         return processes.run([program, *question], timeout_s=30, check=False).stdout
-    except subprocess.TimeoutExpired:
+    except RigError:  # it took too long
         return ""
 
 
-def _minor(text: str) -> tuple[str, str]:
+def minor(text: str) -> tuple[str, str]:
+    """Major and minor of the version that a text names; empty ones if it names none."""
     match = re.search(r"(\d+)\.(\d+)\.\d+", text)
     return (match[1], match[2]) if match else ("", "")
