@@ -30,15 +30,7 @@ def environment() -> dict[str, str]:
 
 def _processes_of(folder: Path) -> list[str]:
     """The command lines that name the run folder."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it ended while we looked
-        if str(folder) in words:
-            found.append(words[:120])
-    return found
+    return [words[:120] for words in processes.command_lines().values() if str(folder) in words]
 
 
 def _announced(run: Process, pattern: str) -> Path:

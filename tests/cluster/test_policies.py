@@ -10,15 +10,6 @@ from rig.fakenodes import FakeNodes
 from rig.kubeclient import ApiError, Client, JsonObject
 
 
-def _refusal(client: Client, path: str, body: JsonObject) -> ApiError | None:
-    """Why the object cannot be created; None if it could. Nothing is really created."""
-    try:
-        client.create(f"{path}?dryRun=All", body)
-    except ApiError as error:
-        return error
-    return None
-
-
 def test_a_default_service_account_reads_its_own_identity_and_no_nodes(
     cluster: ControlPlane, namespace: str
 ) -> None:
@@ -41,11 +32,11 @@ def test_a_restricted_namespace_refuses_a_privileged_pod_and_takes_a_harmless_on
     pods = f"/api/v1/namespaces/{namespace}/pods"
     privileged = objects.pod("bad", privileged=True, allowPrivilegeEscalation=True)
 
-    refusal = polling.until(lambda: _refusal(cluster.client, pods, privileged), "the pod is refused")
+    refusal = polling.until(lambda: cluster.client.refusal(pods, privileged), "the pod is refused")
 
     assert refusal.status == 403
     assert 'violates PodSecurity "restricted:latest": privileged' in refusal.message
-    assert _refusal(cluster.client, pods, objects.pod("good")) is None
+    assert cluster.client.refusal(pods, objects.pod("good")) is None
 
 
 def test_a_validating_admission_policy_refuses_what_its_expression_refuses(
@@ -56,11 +47,11 @@ def test_a_validating_admission_policy_refuses_what_its_expression_refuses(
 
     # a new policy takes effect a moment after it was accepted
     refusal = polling.until(
-        lambda: _refusal(cluster.client, path, objects.config_map("forbidden")), "the name is refused"
+        lambda: cluster.client.refusal(path, objects.config_map("forbidden")), "the name is refused"
     )
 
     assert "nobody may be called that" in refusal.message
-    assert _refusal(cluster.client, path, objects.config_map("allowed")) is None
+    assert cluster.client.refusal(path, objects.config_map("allowed")) is None
 
 
 def _policy_against_the_name_forbidden(namespace: str) -> tuple[JsonObject, JsonObject]:
@@ -104,15 +95,13 @@ def test_only_who_may_set_finalizers_on_an_owner_may_let_it_wait_for_what_it_own
     cluster.apply(
         objects.role("writer", create), objects.role_binding("writer", user=user), namespace=namespace
     )
-    polling.until(
-        lambda: not _refusal(writer, path, objects.config_map("free")), "the user may create objects"
-    )
-    refusal = _refusal(writer, path, owned)
+    polling.until(lambda: not writer.refusal(path, objects.config_map("free")), "the user may create objects")
+    refusal = writer.refusal(path, owned)
     assert refusal is not None
     assert "refers to a resource you can't set finalizers on" in refusal.message
 
     cluster.apply(objects.role("writer", create | {"configmaps/finalizers": ["update"]}), namespace=namespace)
-    polling.until(lambda: not _refusal(writer, path, owned), "the user may create owned objects")
+    polling.until(lambda: not writer.refusal(path, owned), "the user may create owned objects")
 
 
 def _owned_by(owner: JsonObject) -> JsonObject:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from rig import controlplane, fakenodes, objects, polling
+from rig import controlplane, fakenodes, objects, polling, processes
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
 from rig.fakenodes import FakeNodes
@@ -24,6 +25,19 @@ def victim() -> Iterator[ControlPlane]:
 def nodes(victim: ControlPlane) -> Iterator[FakeNodes]:
     with fakenodes.running(victim, 3) as pool:
         yield pool
+
+
+@pytest.fixture
+def storage() -> Iterator[ControlPlane]:
+    """Only etcd and an API server, and not to be used again."""
+    plane = ControlPlane(processes.run_folder("storage"))
+    try:
+        plane.component("etcd").start()
+        plane.apiserver.start()
+        yield plane
+    finally:
+        plane.stop()
+        shutil.rmtree(plane.folder)
 
 
 def _pods(cluster: ControlPlane, namespace: str) -> list[JsonObject]:
@@ -47,8 +61,24 @@ def test_an_object_survives_a_crash_of_the_api_server(victim: ControlPlane) -> N
     assert (after["data"], after["metadata"]["uid"]) == ({"answer": "42"}, before["metadata"]["uid"])
 
 
+def test_an_object_does_not_survive_the_loss_of_etcds_data(storage: ControlPlane) -> None:
+    """The sabotage of the test above: what survives lies in etcd, and nowhere else."""
+    path = "/api/v1/namespaces"
+    storage.client.create(path, {"metadata": {"name": "victim"}})
+    etcd = storage.component("etcd")
+
+    storage.apiserver.kill()
+    etcd.kill()
+    shutil.rmtree(storage.folder / "etcd")
+    etcd.start()
+    storage.apiserver.start()
+
+    assert storage.client.find(f"{path}/victim") is None
+    assert storage.client.find(f"{path}/kube-system")
+
+
 def test_a_frozen_api_server_answers_nobody_until_it_is_thawed(victim: ControlPlane) -> None:
-    impatient = Client(victim.kubeconfig, timeout_s=1)
+    impatient = Client(victim.kubeconfig, timeout_s=5)
     assert impatient.text("/readyz") == "ok"
 
     victim.apiserver.freeze()

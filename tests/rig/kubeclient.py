@@ -118,8 +118,13 @@ class Client:
     def create(self, path: str, body: Mapping[str, Any]) -> JsonObject:
         return self._request("POST", path, body)
 
-    def replace(self, path: str, body: Mapping[str, Any]) -> JsonObject:
-        return self._request("PUT", path, body)
+    def refusal(self, path: str, body: Mapping[str, Any]) -> ApiError | None:
+        """Why the object cannot be created; None if it could. Nothing is really created."""
+        try:
+            self.create(f"{path}?dryRun=All", body)
+        except ApiError as error:
+            return error
+        return None
 
     def patch(self, path: str, body: Mapping[str, Any], *, kind: str = MERGE_PATCH) -> JsonObject:
         return self._request("PATCH", path, body, kind=kind)
