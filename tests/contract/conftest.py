@@ -42,10 +42,17 @@ def registry(request: pytest.FixtureRequest, folder: Path, authority: Authority)
 
 
 @pytest.fixture(scope="module")
-def plain_registry(request: pytest.FixtureRequest, folder: Path, authority: Authority) -> Iterator[Registry]:
+def any_registry(request: pytest.FixtureRequest, folder: Path, authority: Authority) -> Iterator[Registry]:
     """One registry, for tests that do not care which."""
-    place = folder / request.module.__name__ / "plain"
+    place = folder / request.module.__name__ / "any"
     with Registry(Kind.FALLBACK_TAGS, place, authority) as registry:
+        yield registry
+
+
+@pytest.fixture(scope="module")
+def plain_registry(request: pytest.FixtureRequest, folder: Path) -> Iterator[Registry]:
+    """One registry without TLS, as some run inside a private network."""
+    with Registry(Kind.REFERRERS, folder / request.module.__name__ / "plain") as registry:
         yield registry
 
 
@@ -88,18 +95,18 @@ def sigstore(request: pytest.FixtureRequest, folder: Path) -> Iterator[Sigstore]
 
 
 @pytest.fixture(scope="module")
-def podman(folder: Path, plain_registry: Registry) -> Iterator[Podman]:
+def podman(folder: Path, any_registry: Registry) -> Iterator[Podman]:
     """A running Podman that trusts the registry."""
     podman = Podman(folder / "podman")
-    podman.trust(plain_registry)
+    podman.trust(any_registry)
     with podman:
         yield podman
 
 
 @pytest.fixture(scope="module")
-def containerd(folder: Path, plain_registry: Registry) -> Iterator[Containerd]:
+def containerd(folder: Path, any_registry: Registry) -> Iterator[Containerd]:
     """A running containerd that trusts the registry."""
     containerd = Containerd(folder / "containerd")
-    containerd.trust(plain_registry)
+    containerd.trust(any_registry)
     with containerd:
         yield containerd

@@ -34,6 +34,13 @@ def test_a_pushed_image_comes_back_with_the_digest_it_was_pushed_under(
     assert [digest_of(blob) for blob in blobs] == [part["digest"] for part in parts]
 
 
+def test_a_registry_without_tls_serves_the_same(plain_registry: Registry, push: Push) -> None:
+    image = push(plain_registry)
+
+    assert plain_registry.url.startswith("http://")
+    assert digest_of(plain_registry.client.manifest(image.repository, "v1").body) == image.digest
+
+
 def test_an_image_survives_a_restart_of_its_registry(own_registry: Registry, push: Push) -> None:
     image = push(own_registry)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,10 +25,10 @@ _SLEEPER = "sleeper-of-the-contract-tests"  # also the name of its control group
 
 
 @pytest.fixture(scope="module")
-def image(plain_registry: Registry, busybox: Path) -> str:
+def image(any_registry: Registry, busybox: Path) -> str:
     """A reference by digest to an image whose entry point is busybox."""
-    digest = plain_registry.client.push(busybox, _REPOSITORY, "v1")
-    return f"{plain_registry.host}/{_REPOSITORY}@{digest}"
+    digest = any_registry.client.push(busybox, _REPOSITORY, "v1")
+    return f"{any_registry.host}/{_REPOSITORY}@{digest}"
 
 
 @pytest.fixture
@@ -35,6 +37,27 @@ def broken_registry(busybox: Path, tmp_path: Path, authority: Authority) -> Regi
     with Registry(Kind.FALLBACK_TAGS, tmp_path / "registry", authority) as registry:
         registry.client.push(busybox, _REPOSITORY, "v1")
     return registry
+
+
+@pytest.fixture
+def plain_image(plain_registry: Registry, busybox: Path) -> str:
+    """The same image in a registry without TLS."""
+    digest = plain_registry.client.push(busybox, _REPOSITORY, "v1")
+    return f"{plain_registry.host}/{_REPOSITORY}@{digest}"
+
+
+@pytest.fixture
+def foreign_image(any_registry: Registry) -> str:
+    """An image for another architecture alone."""
+    digest = any_registry.client.push(images.foreign_scheduler(), "rig/foreign", "v1")
+    return f"{any_registry.host}/rig/foreign@{digest}"
+
+
+@pytest.fixture
+def multi_platform_image(any_registry: Registry) -> str:
+    """An image for this architecture and another."""
+    digest = any_registry.client.push(images.multi_platform_scheduler(), "rig/multi", "v1")
+    return f"{any_registry.host}/rig/multi@{digest}"
 
 
 class TestPodman:
@@ -52,6 +75,27 @@ class TestPodman:
 
         with pytest.raises(RigError, match="connection refused"):
             podman.run("pull", f"{broken_registry.host}/{_REPOSITORY}:v1")
+
+    def test_it_pulls_without_tls_only_from_a_registry_it_was_told_about(
+        self, podman: Podman, plain_registry: Registry, plain_image: str, tmp_path: Path
+    ) -> None:
+        with pytest.raises(RigError, match="server gave HTTP response to HTTPS client"):
+            podman.run("pull", plain_image)
+
+        told = Podman(tmp_path)
+        told.trust(plain_registry)
+        with told:
+            told.run("pull", plain_image)
+
+    def test_it_takes_its_own_platform_of_several(self, podman: Podman, multi_platform_image: str) -> None:
+        podman.run("pull", multi_platform_image)
+
+        [found] = json.loads(podman.run("image", "inspect", multi_platform_image).stdout)
+        assert found["Architecture"] == "amd64"
+
+    def test_it_cannot_run_a_program_of_another_platform(self, podman: Podman, foreign_image: str) -> None:
+        with pytest.raises(RigError, match=r"[Ee]xec format error"):
+            podman.run("run", "--rm", foreign_image)
 
     def test_it_hands_on_output_and_exit_code_of_a_container(self, podman: Podman, image: str) -> None:
         done = podman.run("run", "--rm", image, "sh", "-c", "echo here; exit 7", check=False)
@@ -72,14 +116,14 @@ class TestPodman:
         assert (state["Status"], state["ExitCode"]) == ("exited", 3)
 
     def test_once_stopped_it_answers_nobody_and_no_process_is_left(
-        self, tmp_path: Path, plain_registry: Registry, image: str
+        self, tmp_path: Path, any_registry: Registry, image: str
     ) -> None:
         own = Podman(tmp_path)
-        own.trust(plain_registry)
+        own.trust(any_registry)
         with own:
             container = own.run("run", "--detach", image, "sleep", "1000").stdout.strip()
+            _await_programs(own, {"podman", "conmon", "busybox"})
             living = own.pids()
-            assert {"podman", "conmon", "busybox"} <= _programs(living)
             assert daemons.cgroups(f"libpod-{container}")
 
         with pytest.raises(RigError, match="unable to connect to Podman socket"):
@@ -102,6 +146,30 @@ class TestContainerd:
         with pytest.raises(RigError, match="connection refused"):
             containerd.pull(f"{broken_registry.host}/{_REPOSITORY}:v1")
 
+    def test_it_pulls_without_tls_from_a_registry_it_was_told_about(
+        self, containerd: Containerd, plain_registry: Registry, plain_image: str
+    ) -> None:
+        containerd.trust(plain_registry)
+
+        containerd.pull(plain_image)
+
+        assert plain_image in containerd.run("images", "list", "--quiet").stdout.splitlines()
+
+    def test_it_takes_its_own_platform_of_several(
+        self, containerd: Containerd, multi_platform_image: str
+    ) -> None:
+        pulled = containerd.pull(multi_platform_image)
+
+        assert "unpacking linux/amd64" in pulled.stdout + pulled.stderr
+
+    def test_it_cannot_run_a_program_of_another_platform(
+        self, containerd: Containerd, foreign_image: str
+    ) -> None:
+        containerd.pull(foreign_image)
+
+        with pytest.raises(RigError, match=r"[Ee]xec format error"):
+            containerd.run("run", "--rm", foreign_image, "foreign")
+
     def test_it_hands_on_output_and_exit_code_of_a_container(
         self, containerd: Containerd, image: str
     ) -> None:
@@ -112,10 +180,13 @@ class TestContainerd:
         assert (done.stdout, done.returncode) == ("here\n", 7)
 
     def test_it_runs_a_privileged_container_and_stops_it_with_a_signal(
-        self, containerd: Containerd, image: str
+        self, containerd: Containerd, image: str, tmp_path: Path
     ) -> None:
         containerd.pull(image)
-        containerd.run("run", "--detach", "--privileged", image, "stoppable", *_shell(_WAITS_FOR_TERM))
+        log = tmp_path / "log"
+        options = ["--detach", "--privileged", "--log-uri", f"file://{log}"]
+        containerd.run("run", *options, image, "stoppable", *_shell(_WAITS_FOR_TERM))
+        polling.until(lambda: log.exists() and "ready" in log.read_text(), "the container is ready")
         assert _task_status(containerd, "stoppable") == "RUNNING"
 
         containerd.run("tasks", "kill", "--signal", "SIGTERM", "stoppable")
@@ -125,15 +196,15 @@ class TestContainerd:
         assert "exit code 3" in ended.stderr
 
     def test_once_stopped_it_answers_nobody_and_no_process_is_left(
-        self, tmp_path: Path, plain_registry: Registry, image: str
+        self, tmp_path: Path, any_registry: Registry, image: str
     ) -> None:
         own = Containerd(tmp_path)
-        own.trust(plain_registry)
+        own.trust(any_registry)
         with own:
             own.pull(image)
             own.run("run", "--detach", image, _SLEEPER, "/usr/bin/busybox", "sleep", "1000")
+            _await_programs(own, {"containerd", "containerd-shim", "busybox"})
             living = own.pids()
-            assert {"containerd", "containerd-shim", "busybox"} <= _programs(living)
             assert daemons.cgroups(_SLEEPER)
 
         with pytest.raises(RigError, match="failed to dial"):
@@ -154,12 +225,18 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize(("module", "runtime"), [("podman", "Podman"), ("containerd", "Containerd")])
-def test_a_runtime_dies_with_the_test_run_that_started_it(module: str, runtime: str, tmp_path: Path) -> None:
+def test_a_runtime_dies_with_the_test_run_that_started_it(
+    module: str, runtime: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(module)  # where there can be none, this says why
     script = _STARTS_AND_WAITS.format(module=module, runtime=runtime)
     parent = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+    )
     with parent:
         assert parent.stdout is not None
         living = {int(pid) for pid in parent.stdout.readline().split()}
@@ -180,10 +257,18 @@ def _task_status(containerd: Containerd, name: str) -> str | None:
     return next((row[2] for row in rows if row[0] == name), None)
 
 
+def _await_programs(runtime: Podman | Containerd, names: set[str]) -> None:
+    """A container's process is still called after the runtime for a moment."""
+    polling.until(lambda: names <= _programs(runtime.pids()), f"{', '.join(sorted(names))} run")
+
+
 def _programs(pids: set[int]) -> set[str]:
     """The names of those that still live; the kernel cuts names off after 15 letters."""
-    files = [Path(f"/proc/{pid}/comm") for pid in pids]
-    return {file.read_text().strip() for file in files if file.exists()}
+    names = set()
+    for pid in pids:
+        with suppress(OSError):  # it is gone, or is just going
+            names.add(Path(f"/proc/{pid}/comm").read_text().strip())
+    return names
 
 
 def _assert_nothing_is_left(pids: set[int], folder: Path) -> None:

@@ -153,9 +153,9 @@ def test_a_keyless_signature_that_was_removed_is_missed(
 
 
 def test_sigstore_is_needed_to_sign_but_not_to_verify(
-    cosign: Cosign, plain_registry: Registry, push: Push, tmp_path: Path
+    cosign: Cosign, any_registry: Registry, push: Push, tmp_path: Path
 ) -> None:
-    first, second = push(plain_registry), push(plain_registry)
+    first, second = push(any_registry), push(any_registry)
     with Sigstore(tmp_path) as sigstore:
         token = sigstore.identity_token(IDENTITY, ISSUER)
         cosign.sign_keyless(first.reference, sigstore, token)
@@ -166,12 +166,12 @@ def test_sigstore_is_needed_to_sign_but_not_to_verify(
 
 
 def test_a_token_of_another_provider_gets_no_certificate(
-    cosign: Cosign, plain_registry: Registry, push: Push, sigstore: Sigstore
+    cosign: Cosign, any_registry: Registry, push: Push, sigstore: Sigstore
 ) -> None:
     forged = IdentityProvider().token(IDENTITY, ISSUER, dt.datetime.now(dt.UTC))
 
     with pytest.raises(RigError, match="not signed by this provider"):
-        cosign.sign_keyless(push(plain_registry).reference, sigstore, forged)
+        cosign.sign_keyless(push(any_registry).reference, sigstore, forged)
 
 
 def test_cosign_3_reads_what_cosign_2_signed_and_not_the_other_way_round(

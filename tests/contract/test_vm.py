@@ -67,6 +67,7 @@ def test_a_panic_is_called_a_panic() -> None:
     assert "sysrq triggered crash" in kept_console(caught.value)
 
 
+@pytest.mark.usefixtures("guest")  # where there is none, the run below would not fail but skip
 def test_a_panic_inside_a_test_module_fails_that_test_and_the_ones_after_it() -> None:
     """The sabotage of the kernel tier: results from before the panic stand, the rest cannot pass."""
     example = "tests/kernel/panicking_example.py"

@@ -1,7 +1,7 @@
 """OCI images of one static program each, made from nothing but the standard library.
 
 The same program and labels give the same bytes, so a digest is known before anything is pushed. Images are
-kept as OCI layouts: folders that `push` copies into a registry and `write_archive` turns into one file that
+kept as OCI layouts: folders that a registry's client pushes and `write_archive` turns into one file that
 `ctr images import` and `podman load` both accept.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rig import cache, golang, schedulers
-from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST, Client, digest_of
+from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST, digest_of
 from rig.errors import RigError
 
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -26,7 +26,7 @@ _LAYOUT_MARK = {"imageLayoutVersion": "1.0.0"}
 _EPOCH = "1970-01-01T00:00:00Z"
 # what a runtime mounts over, so that a read-only root needs no new folder
 _FOLDERS = ("dev", "etc", "proc", "run", "sys", "tmp", "usr", "usr/bin", "var")
-_PROBE_SOURCE = Path(__file__).with_name("probe")
+PROBE_SOURCE = Path(__file__).with_name("probe")
 _NOBODY = "65532:65532"
 
 
@@ -70,7 +70,7 @@ def pause() -> Path:
 
 def probe() -> Path:
     """The layout of the image that tests run in pods; tests/rig/probe/main.go says what it can do."""
-    program = golang.build("probe", _PROBE_SOURCE)
+    program = golang.build("probe", PROBE_SOURCE)
     return _kept("probe", program.parent, lambda: [Image("probe", program.read_bytes(), user=_NOBODY)])
 
 
@@ -120,12 +120,6 @@ def write_layout(images: Sequence[Image], folder: Path) -> str:
 def digest(layout: Path) -> str:
     """The digest of the layout's image or index."""
     return str(_top(layout)["digest"])
-
-
-def push(layout: Path, reference: str, *, ca: Path | None = None) -> str:
-    """Copy a layout to `host:port/repository:tag`, over HTTPS if there is a CA; return its digest."""
-    host, repository, tag = _split(reference)
-    return Client(f"{'https' if ca else 'http'}://{host}", ca).push(layout, repository, tag)
 
 
 def write_archive(layout: Path, reference: str, archive: Path) -> None:
