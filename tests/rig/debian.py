@@ -2,7 +2,8 @@
 
 The mirror is the one the machine's apt is configured with. Each suite has its own apt state, so
 that the machine's own lists stay untouched and no root is needed. Lists are refreshed when they are a
-week old; without a network the old ones, and everything unpacked before, stay good.
+week old, or when what they name is no longer there; without a network the old ones, and everything
+unpacked before, stay good.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rig.progress import say, step
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _LISTS_GOOD_FOR_S = 7 * 24 * 3600
+_RETRY_AFTER_S = 3600  # without an answer from the mirror: not at every call, but not next week either
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,13 @@ def _archives() -> tuple[tuple[str, str], ...]:
     if not _KEYRING.exists():
         raise Unavailable("Debian packages", f"{_KEYRING} is missing", "install debian-archive-keyring")
     return (main, *(pair for pair in found if pair != main))
+
+
+@once
+def _installed() -> Path:
+    """The file in which dpkg notes what the machine has installed."""
+    answer = processes.run(["apt-config", "shell", "file", "Dir::State::status/f"]).stdout
+    return Path(answer.strip().removeprefix("file=").strip("'"))
 
 
 class Suite:
@@ -103,20 +112,30 @@ class Suite:
         return answer.read_text().splitlines()
 
     def _is_fresh(self, answer: Path) -> bool:
-        """Asking apt takes a second; an answer stays good until the lists change."""
-        return answer.exists() and answer.stat().st_mtime > (self._folder / "refreshed").stat().st_mtime
+        """Asking apt takes a second; an answer stays good until the lists, or what is installed, change."""
+        inputs = [self._stamp, *([_installed()] if self._own else [])]
+        return answer.exists() and all(answer.stat().st_mtime > file.stat().st_mtime for file in inputs)
 
     def unpack(self, label: str, packages: Sequence[str], folder: Path, *, needs: bool = True) -> None:
         """Download the packages, checked against the signed lists, and unpack them into the folder."""
         self._refresh()
         with step(f"{label}: fetching {' '.join(packages)} from Debian {self.name}"):
             archives = folder / ".archives"
-            (archives / "partial").mkdir(parents=True)
             request = self._request(packages, needs=needs)
-            self._apt_get([*request, "-o", f"Dir::Cache::archives={archives}"], cwd=archives)
+            try:
+                self._download(request, archives)
+            except RigError:
+                say(f"{label}: not to be had as listed, trying again with fresh lists")
+                self._refresh(by_force=True)
+                self._download(request, archives)
             for deb in sorted(archives.glob("*.deb")):
                 processes.run(["dpkg-deb", "-x", deb, folder], timeout_s=300)
             shutil.rmtree(archives)
+
+    def _download(self, request: Sequence[str], archives: Path) -> None:
+        shutil.rmtree(archives, ignore_errors=True)  # or two versions of a package could lie there
+        (archives / "partial").mkdir(parents=True)
+        self._apt_get([*request, "-o", f"Dir::Cache::archives={archives}"], cwd=archives)
 
     def _request(self, packages: Sequence[str], *, needs: bool) -> list[str]:
         if not needs:
@@ -124,14 +143,22 @@ class Suite:
         ways = ("-y", "-d", "--reinstall", "--allow-downgrades", "--no-install-recommends")
         return ["install", *ways, *packages]
 
-    def _refresh(self) -> None:
-        stamp = self._folder / "refreshed"
-        if stamp.exists() and time.time() - stamp.stat().st_mtime < _LISTS_GOOD_FOR_S:
+    @property
+    def _stamp(self) -> Path:
+        """Its time is that of the lists."""
+        return self._folder / "refreshed"
+
+    def _refresh(self, *, by_force: bool = False) -> None:
+        if self._has_good_lists() and not by_force:
             return
         with cache.locked(f"apt-{self.name}"):
-            self._update(stamp)
+            if by_force or not self._has_good_lists():  # another process may have been faster
+                self._update()
 
-    def _update(self, stamp: Path) -> None:
+    def _has_good_lists(self) -> bool:
+        return self._stamp.exists() and time.time() - self._stamp.stat().st_mtime < _LISTS_GOOD_FOR_S
+
+    def _update(self) -> None:
         for sub in ("lists/partial", "cache/archives/partial"):
             (self._folder / sub).mkdir(parents=True, exist_ok=True)
         (self._folder / "sources.list").write_text("".join(f"{line}\n" for line in self._sources()))
@@ -139,11 +166,13 @@ class Suite:
         try:
             self._apt_get(["update", "--error-on=any"])
         except RigError as error:
-            if not stamp.exists():
+            if not self._stamp.exists():
                 why = "its package lists cannot be fetched"
                 raise Unavailable(f"Debian {self.name}", why, str(error)) from error
             say(f"Debian {self.name}: the mirror does not answer, using the lists of before")
-        stamp.touch()
+            os.utime(self._stamp, (time.time() - _LISTS_GOOD_FOR_S + _RETRY_AFTER_S,) * 2)
+        else:
+            self._stamp.touch()
 
     def _sources(self) -> list[str]:
         (mirror, _), *rest = _archives()
@@ -155,7 +184,7 @@ class Suite:
 
     def _options(self) -> list[str]:
         # only the machine's own suite may count on what the machine has installed
-        status = "/var/lib/dpkg/status" if self._own else self._folder / "empty-status"
+        status = _installed() if self._own else self._folder / "empty-status"
         settings = {
             "Dir::Etc::sourcelist": self._folder / "sources.list",
             "Dir::Etc::sourceparts": "-",

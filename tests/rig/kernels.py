@@ -1,4 +1,4 @@
-"""Kernels from Debian's archives: the newest of each kind that the mirror still offers.
+"""Kernels from Debian's archives: of each kind the newest in the first suite that offers it.
 
 A kind is a promise to tests ("a 6.x with sched_ext"), not a version. Archives move: when a kind
 is gone, the nearest kernel that keeps the main promise takes its place, and the summary names it.
@@ -7,10 +7,11 @@ is gone, the nearest kernel that keeps the main promise takes its place, and the
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from rig.progress import say
 _PACKAGE = r"linux-(image|binary|modules|base)-(\d+\.\d+\.\d+\S*-cloud-amd64)"
 _STUB_SIZE = 1_000_000  # since 6.19 `linux-image-*` only names other packages
 _CHOICE_GOOD_FOR_S = 7 * 24 * 3600
+_HANDED_TO_GUEST = "RIG_GUEST_KERNEL_{}"  # by kind; set only inside a guest, which cannot ask an archive
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Kernel:
 def obtain(kind_name: str) -> Kernel:
     """The kernel of that kind; raises `Unavailable` when there is none, and none that could stand in."""
     kind = KINDS[kind_name]
-    if (known := _remembered(kind)) is not None:
+    if (known := _handed_in(kind) or _remembered(kind)) is not None:
         return known
     troubles: list[RigError | Unavailable] = []
     kernel = choose(kind, list(_all_offers(kind, troubles)), _fetched, troubles)
@@ -189,7 +191,7 @@ def _all_offers(kind: Kind, troubles: list[RigError | Unavailable]) -> Iterator[
     for suite in kind.suites:
         try:
             yield from offers_in(debian.Suite(suite).packages(_PACKAGE), suite)
-        except Unavailable as reason:
+        except (RigError, Unavailable) as reason:
             say(f"skipping {suite}: {reason}")
             troubles.append(reason)
 
@@ -217,9 +219,18 @@ def _choice_file(kind: Kind) -> Path:
     return folder / f"{kind.name}-{cache.digest(repr(kind))}.json"
 
 
+def environment_for_guest(kernel: Kernel) -> Mapping[str, str]:
+    """With this environment `obtain` gives that kernel for its kind, without looking any further."""
+    return {_HANDED_TO_GUEST.format(kernel.kind): _as_json(kernel)}
+
+
+def _handed_in(kind: Kind) -> Kernel | None:
+    handed = os.environ.get(_HANDED_TO_GUEST.format(kind.name))
+    return _from_json(kind, handed) if handed else None
+
+
 def _remember(kernel: Kernel) -> None:
-    choice = {"release": kernel.release, "note": kernel.note}
-    _choice_file(KINDS[kernel.kind]).write_text(json.dumps(choice))
+    _choice_file(KINDS[kernel.kind]).write_text(_as_json(kernel))
 
 
 def _remembered(kind: Kind) -> Kernel | None:
@@ -227,6 +238,15 @@ def _remembered(kind: Kind) -> Kernel | None:
     file = _choice_file(kind)
     if not file.exists() or time.time() - file.stat().st_mtime > _CHOICE_GOOD_FOR_S:
         return None
-    choice = json.loads(file.read_text())
+    kernel = _from_json(kind, file.read_text())
+    return kernel if kernel.folder.is_dir() else None
+
+
+def _as_json(kernel: Kernel) -> str:
+    return json.dumps({"release": kernel.release, "note": kernel.note})
+
+
+def _from_json(kind: Kind, text: str) -> Kernel:
+    choice = json.loads(text)
     folder = cache.root() / "kernel" / choice["release"]
-    return Kernel(kind.name, choice["release"], folder, choice["note"]) if folder.is_dir() else None
+    return Kernel(kind.name, choice["release"], folder, choice["note"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,35 @@ def test_an_archive_that_does_not_answer_is_not_the_way_of_the_world(fetch: Fetc
         kernels.choose(KINDS["none"], [], fetch, [silent])
 
     assert not isinstance(caught.value, NotOffered)
+
+
+def test_a_guest_takes_the_kernel_that_the_host_hands_in_without_asking_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(KINDS, "7", replace(KINDS["7"], suites=()))
+    booted = kernels.Kernel("7", "7.2.13", tmp_path / "schedkit/kernel/7.2.13", "it stands in for another")
+    with pytest.raises(Unavailable, match="no kernel with sched_ext"):
+        kernels.obtain("7")
+
+    for name, value in kernels.environment_for_guest(booted).items():
+        monkeypatch.setenv(name, value)
+
+    assert kernels.obtain("7") == booted
+
+
+def test_an_archive_that_answers_nonsense_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An apt that fails is trouble with one suite, not the end of the run."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(KINDS, "7", replace(KINDS["7"], suites=("sid",)))
+    suite = tmp_path / "schedkit" / "apt" / "sid"
+    suite.mkdir(parents=True)
+    (suite / "refreshed").touch()
+    (suite / "sources.list").write_text("nonsense\n")
+
+    with pytest.raises(
+        Unavailable, match=r"kernel kind 7: none could be fetched: `apt-cache .* ended with 100"
+    ):
+        kernels.obtain("7")
