@@ -29,7 +29,8 @@ from rig.errors import RigError, Unavailable
 # A child that detaches from its parent would survive it; these arguments to unshare(1) make the
 # tree's first process PID 1 of a namespace, and the kernel ends a namespace with its PID 1.
 _TREE = ("unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "--mount-proc")
-_LEASH = ("setpriv", "--pdeathsig", "KILL")
+# a shell starts background jobs with SIGINT ignored, and that is inherited: ours shall hear it all the same
+LEASH = ("env", "--default-signal=INT", "setpriv", "--pdeathsig", "KILL")
 _TREE_ENDS_WITHIN_S = 10  # at once, unless the kernel is busy for one of its processes
 
 Completed: TypeAlias = subprocess.CompletedProcess[str]
@@ -104,7 +105,7 @@ class Process:
         self.name = Path(argv[0]).name
         self.log = log
         self._tree = tree
-        wrapped = [*_LEASH, *(_TREE if tree else ()), *map(str, argv)]
+        wrapped = [*LEASH, *(_TREE if tree else ()), *map(str, argv)]
         with log.open("ab") as out:
             # a session of its own: Ctrl-C reaches us alone, and we stop the parts in order
             self._popen = subprocess.Popen(
@@ -213,7 +214,7 @@ def run(
     command = " ".join(map(str, argv))
     try:
         done = subprocess.run(
-            [*_LEASH, *(_TREE if tree else ()), *map(str, argv)],
+            [*LEASH, *(_TREE if tree else ()), *map(str, argv)],
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
