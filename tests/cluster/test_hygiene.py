@@ -51,7 +51,7 @@ def test_a_run_that_is_ended_leaves_no_process_and_no_folder(
         assert len(_processes_of(folder)) == 5, "four programs and the stand-in for kubelets"
 
         run.send(number)
-        run.wait(timeout_s=30)
+        assert run.wait(timeout_s=30) is not None, run.tail()
 
     polling.until(lambda: not _processes_of(folder), f"nothing of {folder} runs", timeout_s=15)
     processes.sweep()
