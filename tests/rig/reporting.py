@@ -108,6 +108,8 @@ def pytest_sessionstart() -> None:
     processes.sweep()
     # make passes SIGTERM on, and the leash sends one when make is killed: fixtures still get to clean up
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # whoever starts a run in the background of a script makes it ignore Ctrl-C, and so would all it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

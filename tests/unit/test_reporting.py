@@ -353,6 +353,28 @@ def test_it(thing): time.sleep(60)
     assert (sessions.folder / "cleaned").exists()
 
 
+def test_a_run_in_the_background_of_a_script_teaches_nobody_to_ignore_ctrl_c(sessions: Sessions) -> None:
+    source = """
+import signal, subprocess
+
+def test_it():
+    with subprocess.Popen(["sleep", "60"]) as child:
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) == -signal.SIGINT
+"""
+    sessions.plant({"unit/test_it.py": source})
+    plugins = ["-p", "rig.tiers", "-p", "rig.reporting"]
+    words = [sys.executable, "-m", "pytest", *plugins, *OPTIONS, "tests"]
+    in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *words]
+    env = os.environ | {"PYTHONPATH": str(RIG_FOLDER)}
+
+    done = subprocess.run(
+        in_background, cwd=sessions.folder, env=env, capture_output=True, check=False, timeout=TIMEOUT_S
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
 def await_file(path: Path) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not path.exists():
