@@ -48,21 +48,34 @@ def test_commands_run_side_by_side(guest: vm.Guest) -> None:
     assert guest.await_end(second, timeout_s=60).output == "x\n"
 
 
-def test_a_command_that_never_ends_is_a_timeout_with_the_console_kept(guest: vm.Guest) -> None:
+def test_a_command_that_never_ends_is_told_from_a_guest_that_hangs(guest: vm.Guest) -> None:
     guest.run("echo something to find > /dev/console")
 
-    with pytest.raises(vm.GuestError, match="the guest gave no answer for 2 s") as caught:
-        guest.run("sleep 1000", timeout_s=2)
+    with pytest.raises(vm.GuestError, match="answers, but a command in it did not end within 2 s") as caught:
+        guest.run("echo half way; sleep 1000", timeout_s=2)
 
+    assert str(caught.value).endswith("said so far:\nhalf way\n")
     assert "something to find" in kept_console(caught.value)
 
 
-def test_a_panic_is_called_a_panic() -> None:
-    with (
-        vm.Guest(kernels.obtain("7")) as guest,
-        pytest.raises(vm.GuestError, match="the kernel panicked") as caught,
-    ):
-        guest.run("echo c > /proc/sysrq-trigger")
+def test_a_guest_that_hangs_is_called_that(guest: vm.Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm, "PING_TIMEOUT_S", 2)
+    guest.freeze()
+    try:
+        with pytest.raises(vm.GuestError, match="hangs: it does not answer at all"):
+            guest.run("true", timeout_s=1)
+    finally:
+        guest.thaw()
+
+    assert guest.run("echo alive").output == "alive\n"
+
+
+def test_a_panic_is_called_a_panic_also_when_the_dead_are_asked_again() -> None:
+    with vm.Guest(kernels.obtain("7")) as guest:
+        with pytest.raises(vm.GuestError, match="the kernel panicked") as caught:
+            guest.run("echo c > /proc/sysrq-trigger")
+        with pytest.raises(vm.GuestError, match="the kernel panicked"):
+            guest.run("true")
 
     assert "sysrq triggered crash" in kept_console(caught.value)
 

@@ -8,15 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from rig import audit, processes
+from rig import addresses, audit, processes
 from rig.certificates import Authority, KeyPair
 
 Flags: TypeAlias = dict[str, object]
 
-# What a guest on QEMU's user network calls the host, and the address of the `kubernetes` service.
-HOST_SEEN_FROM_GUESTS = "10.0.2.2"
-_SERVICE_RANGE, _SERVICE_ADDRESS = "10.0.0.0/24", "10.0.0.1"
-_SERVICE_NAME = "kubernetes.default.svc.cluster.local"
 _ADMISSION = (
     "NodeRestriction",
     "OwnerReferencesPermissionEnforcement",
@@ -111,16 +107,16 @@ def _storage(layout: Layout) -> Flags:
 
 
 def _serving(layout: Layout) -> Flags:
-    parts = _SERVICE_NAME.split(".")
+    parts = addresses.SERVICE_NAME.split(".")
     names = tuple(".".join(parts[:count]) for count in (1, 2, 3, 5))
-    sans = ("127.0.0.1", "localhost", HOST_SEEN_FROM_GUESTS, _SERVICE_ADDRESS, *names)
+    sans = ("127.0.0.1", "localhost", addresses.HOST_SEEN_FROM_GUESTS, addresses.SERVICE, *names)
     pair = layout.pair("kube-apiserver", sans=sans)
     return {
         "bind-address": "127.0.0.1",
         "advertise-address": "127.0.0.1",
         "secure-port": layout.ports.api,
         "endpoint-reconciler-type": "none",  # a loopback address is not allowed in Endpoints
-        "service-cluster-ip-range": _SERVICE_RANGE,
+        "service-cluster-ip-range": addresses.SERVICE_RANGE,
         "tls-cert-file": pair.cert,
         "tls-private-key-file": pair.key,
         "client-ca-file": layout.authority.ca_file,

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Unpack
 
 from rig import audit, controlflags, kubernetes, polling, processes
+from rig.addresses import HOST_SEEN_FROM_GUESTS
 from rig.certificates import Authority, KeyPair
 from rig.components import Component
-from rig.controlflags import HOST_SEEN_FROM_GUESTS, Layout
+from rig.controlflags import Layout
 from rig.errors import RigError
 from rig.kubeclient import ApiError, Client, JsonObject, certificate_user, write_kubeconfig
 from rig.processes import is_listening

@@ -1,6 +1,6 @@
 """A real Kubernetes node: kubelet, containerd and runc in a guest, joined to a control plane of the rig.
 
-Every node sits alone on QEMU's user network, where the host is 10.0.2.2 and the node 10.0.2.15. A few
+Every node sits alone on QEMU's user network, where it and the host have addresses of their own. A few
 nft rules lead pods to the API server, and a DNS server on the node knows the names pods ask for; so
 neither kube-proxy nor CoreDNS is needed. Pods of different nodes do not reach each other.
 """
@@ -14,16 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
+from rig import addresses, kernels, kubernetes, polling, processes, registry, vm
 from rig import images as packed
-from rig import kernels, kubernetes, polling, processes, registry, vm
-from rig.controlflags import HOST_SEEN_FROM_GUESTS
 from rig.controlplane import ControlPlane, NodeIdentity
 from rig.errors import RigError
 from rig.kernels import Kernel
 from rig.registry import Registry
 
-_OWN_ADDRESS = "10.0.2.15"
-_SERVICE_ADDRESS = "10.0.0.1"
 _READY_TIMEOUT_S = 420  # 45 s on a quiet machine, minutes when two guests share two cores
 
 
@@ -58,9 +55,6 @@ class Node:
         except RigError as error:
             raise RigError(f"{error}\n{self.logs()}") from error
 
-    def stop(self) -> None:
-        self.guest.stop()
-
     def read(self, path: str) -> str:
         """The content of a file in the guest, empty when it is not there."""
         return self.guest.run(f"cat '{path}' 2>/dev/null").output.strip()
@@ -73,10 +67,9 @@ class Node:
     def _is_ready(self) -> bool:
         if self.guest.has_ended(self._command):
             said = self.guest.await_end(self._command, timeout_s=1).output
-            raise RigError(f"the kubelet of {self.name} ended:\n{said}\n{self.logs()}")
-        nodes = self.cluster.client.get("/api/v1/nodes")["items"]
-        mine = [node for node in nodes if node["metadata"]["name"] == self.name]
-        conditions = mine[0]["status"].get("conditions", []) if mine else []
+            raise RigError(f"the kubelet of {self.name} ended:\n{said}")
+        mine = self.cluster.client.find(f"/api/v1/nodes/{self.name}")
+        conditions = mine["status"].get("conditions", []) if mine else []
         return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
     def _write_configuration(self, folder: Path, identity: NodeIdentity) -> None:
@@ -88,7 +81,8 @@ class Node:
         (trust / "hosts.toml").write_text(self._registry_trust())
         for name, text in {
             "name": self.name,
-            "hosts": f"{HOST_SEEN_FROM_GUESTS} {registry.NAME}\n{_OWN_ADDRESS} {self.name}\n",
+            "address": addresses.GUEST,
+            "hosts": f"{addresses.HOST_SEEN_FROM_GUESTS} {registry.NAME}\n{addresses.GUEST} {self.name}\n",
             "nat.nft": self._address_translation(),
             "dnsmasq.conf": self._names(),
             "cni.conflist": json.dumps(self._pod_network()),
@@ -104,8 +98,8 @@ class Node:
 
     def _address_translation(self) -> str:
         """Leads the `kubernetes` service to the host, and lets pods reach the host at all."""
-        api = f"{HOST_SEEN_FROM_GUESTS}:{self.cluster.layout.ports.api}"
-        to_host = f"ip daddr {_SERVICE_ADDRESS} tcp dport 443 dnat to {api}"
+        api = f"{addresses.HOST_SEEN_FROM_GUESTS}:{self.cluster.layout.ports.api}"
+        to_host = f"ip daddr {addresses.SERVICE} tcp dport 443 dnat to {api}"
         return dedent(f"""\
             table ip rig {{
               chain from_pods {{ type nat hook prerouting priority dstnat; {to_host}; }}
@@ -118,22 +112,22 @@ class Node:
             """)
 
     def _names(self) -> str:
-        addresses = {
-            registry.NAME: HOST_SEEN_FROM_GUESTS,
-            "kubernetes.default.svc.cluster.local": _SERVICE_ADDRESS,
+        table = {
+            registry.NAME: addresses.HOST_SEEN_FROM_GUESTS,
+            addresses.SERVICE_NAME: addresses.SERVICE,
         }
-        known = "".join(f"address=/{name}/{address}\n" for name, address in addresses.items())
-        return f"no-resolv\nno-hosts\nuser=root\nbind-dynamic\nlisten-address={_OWN_ADDRESS}\n{known}"
+        known = "".join(f"address=/{name}/{address}\n" for name, address in table.items())
+        return f"no-resolv\nno-hosts\nuser=root\nbind-dynamic\nlisten-address={addresses.GUEST}\n{known}"
 
     def _pod_network(self) -> dict[str, object]:
         subnet = f"10.244.{self._index}.0/24"
-        addresses = {
+        leases = {
             "type": "host-local",
             "dataDir": "/run/cni/ipam",
             "ranges": [[{"subnet": subnet}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         }
-        return {"cniVersion": "0.4.0", "name": "rig", "plugins": [{"type": "ptp", "ipam": addresses}]}
+        return {"cniVersion": "0.4.0", "name": "rig", "plugins": [{"type": "ptp", "ipam": leases}]}
 
     def _runtime(self) -> str:
         return dedent(f"""\
@@ -167,7 +161,7 @@ class Node:
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "cgroupDriver": "cgroupfs",
             "failSwapOn": False,
-            "clusterDNS": [_OWN_ADDRESS],
+            "clusterDNS": [addresses.GUEST],
             "clusterDomain": "cluster.local",
             "resolvConf": "/etc/resolv.conf",
             # the disk is a tmpfs: there is nothing to measure, and evicting for it would be noise

@@ -19,8 +19,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from rig import debian, golang, processes
+from rig.addresses import HOST_SEEN_FROM_GUESTS
 from rig.certificates import Authority, KeyPair
-from rig.controlflags import HOST_SEEN_FROM_GUESTS
 from rig.distribution import Client
 from rig.lifetimes import Startable
 

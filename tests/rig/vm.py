@@ -15,29 +15,42 @@ import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from rig import cache, debian, guestroot, processes
+from rig import addresses, cache, debian, guestroot, processes, reporting
 from rig.errors import RigError, Unavailable
 from rig.kernels import Kernel
 from rig.processes import Process
 
 _GUEST_FILES = Path(__file__).parent / "guest"
-_BOOT_TIMEOUT_S = 240  # 8 s on a quiet machine
+BOOT_TIMEOUT_S = 240  # 8 s on a quiet machine
+PING_TIMEOUT_S = 30  # tenths of a second on a quiet machine
 _CONSOLE_LINES = 25
+_OUTPUT_CHARACTERS = 3000
 # QEMU 7.2 leaves garbage in EFLAGS after cmpxchg16b, and Debian's 6.12 then dies in kmalloc of a double
 # fault within seconds; without the feature the kernel takes its other path
 _CPU = "max,-cx16"
 
 
+# what the console of a dead kernel says, and of one that goes on but not everywhere. A lockup is no panic,
+# although the kernel calls it a BUG: under emulation on a busy machine it may be mere slowness
+_PANIC = r"Kernel panic|Oops:|kernel BUG at"
+_LOCKUP = r"BUG: (soft|workqueue) lockup|hard LOCKUP|rcu: INFO: .* stall|blocked for more than"
+
+
 class GuestError(RigError):
-    """The guest panicked, hung or ended; the message says which, and where its console log is kept."""
+    """The guest panicked, hung or ended, or a command in it did not end; the message says which.
+
+    It also says where the console log is kept.
+    """
 
 
 @dataclass(frozen=True)
@@ -87,8 +100,9 @@ class Guest:
         self.stop()
 
     def start(self) -> None:
-        """Boot; returns when the guest takes commands."""
+        """Boot; returns when the guest takes commands. The summary of a test run names the kernel."""
         _require_machine()
+        reporting.note(self.kernel.description)
         (self.share / "commands").mkdir(parents=True)
         for tag, source in (("host", Path("/")), ("tools", guestroot.tree()), ("share", self.share)):
             self._serve_folder(tag, source, writable=tag == "share")
@@ -96,7 +110,8 @@ class Guest:
         self._parts.append(self._qemu)
         self._qemu.await_ready((self.folder / "serial.sock").exists, timeout_s=30)
         self._serial.connect(str(self.folder / "serial.sock"))
-        self._await_answer("up", _BOOT_TIMEOUT_S, "did not come up")
+        if not self._answers_within("up", BOOT_TIMEOUT_S):
+            raise self.failure(f"did not come up within {BOOT_TIMEOUT_S} s")
 
     def run(self, command: str, *, timeout_s: float = 120) -> Outcome:
         """Run a shell command in the guest and wait for its end."""
@@ -106,7 +121,10 @@ class Guest:
         """Start a shell command in the guest; the name is for `await_end` and `has_ended`."""
         name = f"c{next(self._numbers)}"
         (self.share / "commands" / f"{name}.sh").write_text(command + "\n")
-        self._serial.sendall(f"{name}\n".encode())
+        try:
+            self._serial.sendall(f"{name}\n".encode())
+        except OSError as error:  # QEMU has closed its end
+            raise self.failure("ended") from error
         return name
 
     def has_ended(self, name: str) -> bool:
@@ -118,17 +136,39 @@ class Guest:
 
     def await_end(self, name: str, *, timeout_s: float) -> Outcome:
         """The outcome of a command begun before."""
-        self._await_answer(name, timeout_s, f"gave no answer for {timeout_s:.0f} s")
-        files = self.share / "commands"
-        output = (files / f"{name}.out").read_text(errors="replace")
-        return Outcome(int((files / f"{name}.rc").read_text()), output)
+        if not self._answers_within(name, timeout_s):
+            raise self.lateness(name, timeout_s)
+        return Outcome(int((self.share / "commands" / f"{name}.rc").read_text()), self.output(name))
+
+    def output(self, name: str) -> str:
+        """What a command has said so far."""
+        file = self.share / "commands" / f"{name}.out"
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def lateness(self, name: str, timeout_s: float) -> GuestError:
+        """Why a command has not ended in time: it hangs, or the whole guest does; and what it said so far."""
+        command = (self.share / "commands" / f"{name}.sh").read_text().strip()
+        said = f"`{command}` said so far:\n{self.output(name)[-_OUTPUT_CHARACTERS:]}"
+        if self._answers_within(self.begin("true"), PING_TIMEOUT_S):
+            what = f"answers, but a command in it did not end within {timeout_s:.0f} s"
+        else:
+            what = f"hangs: it does not answer at all, {timeout_s:.0f} s after it was given a command"
+        return GuestError(f"{self.failure(what)}\n{said}")
 
     def stop(self) -> None:
         """Power off, or end it by force; its processes are gone afterwards."""
         if self._qemu.exit_code() is None:
-            self._serial.sendall(b"halt\n")
+            with suppress(OSError):  # it has just ended by itself
+                self._serial.sendall(b"halt\n")
             self._qemu.wait(20)
         self.kill()
+
+    def freeze(self) -> None:
+        """Let no time pass in it: it neither answers nor ends."""
+        self._qemu.send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._qemu.send(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it by force."""
@@ -180,7 +220,9 @@ class Guest:
             "console=ttyS0 quiet loglevel=4 panic=-1 rootfstype=virtiofs root=host ro",
             f"init={_GUEST_FILES / 'init'}",
             f"rig.kernel={self.kernel.folder} rig.agent={_GUEST_FILES / 'agent'}",
-            "rig.net=1" if self.settings.network else "",
+            f"rig.net={addresses.GUEST} rig.host={addresses.HOST_SEEN_FROM_GUESTS}"
+            if self.settings.network
+            else "",
             self.settings.cmdline,
         ]
         return " ".join(words)
@@ -192,14 +234,16 @@ class Guest:
         forwards = [f"hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in pairs]
         return ["-nic", ",".join(["user,model=virtio-net-pci", *forwards])]
 
-    def _await_answer(self, name: str, timeout_s: float, otherwise: str) -> None:
+    def _answers_within(self, name: str, timeout_s: float) -> bool:
+        """Wait for an answer; raises when the guest ends instead."""
         deadline = time.monotonic() + timeout_s
         while name not in self._answers:
             if self._qemu.exit_code() is not None:
                 raise self.failure("ended")
             if time.monotonic() > deadline:
-                raise self.failure(otherwise)
+                return False
             self._listen(0.5)
+        return True
 
     def _listen(self, timeout_s: float) -> None:
         """Take in what the agent has said; names are short, so that a line is never split for long."""
@@ -215,12 +259,20 @@ class Guest:
     def failure(self, what: str) -> GuestError:
         """What happened to the guest, for a person: panic or not, and where the console log is kept."""
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
-        has_panicked = re.search(r"Kernel panic|BUG: |Oops", text)
-        verdict = "the kernel panicked" if has_panicked else f"the guest {what}"
         kept = keep_log(self.console, self.settings.name)
         tail = "\n".join(text.splitlines()[-_CONSOLE_LINES:])
         said = f"{tail}\n{self._qemu.tail(5)}"
-        return GuestError(f"{verdict} (kernel {self.kernel.release}); console log: {kept}\n{said}")
+        told = f"{verdict(text, what)} (kernel {self.kernel.release}); console log: {kept}"
+        return GuestError(f"{told}\n{said}")
+
+
+def verdict(console: str, what: str) -> str:
+    """What became of a guest: what its console says weighs more than what it looked like from outside."""
+    if re.search(_PANIC, console):
+        return "the kernel panicked"
+    if re.search(_LOCKUP, console):
+        return f"the guest {what}; its kernel complains of a lockup"
+    return f"the guest {what}"
 
 
 def keep_log(log: Path, name: str) -> Path:
@@ -273,5 +325,4 @@ def _mount_point(path: Path) -> Path:
 def _require_machine() -> None:
     if platform.machine() != "x86_64":
         raise Unavailable("virtual machines", "the rig's kernels are for x86_64", "run on an x86_64 machine")
-    if not processes.is_root():
-        raise Unavailable("virtual machines", "virtiofsd and its mounts need root", "run `make test` as root")
+    processes.require_mounts("virtual machines", "virtiofsd and its mounts need root")
