@@ -13,6 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +22,10 @@ import pytest
 from rig import kernels, reporting, vm
 from rig.errors import RigError, Unavailable
 
-_IN_GUEST = "RIG_GUEST_REPORTS"  # names the file for reports; set only inside a guest
-_MODULE_TIMEOUT_S = 900
+# A hang is best noticed in the guest, where it fails one test; on the host it fails the rest of the module.
+# The host's limit for a test (rig.tiers) has room for two boots and one result.
+_TEST_TIMEOUT_S = 300
+RESULT_TIMEOUT_S = 480
 _PROJECT = Path(__file__).parents[2]
 
 
@@ -37,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
-    reports = os.environ.get(_IN_GUEST)
+    reports = os.environ.get(reporting.IN_GUEST)
     config.pluginmanager.register(_Recorder(Path(reports)) if reports else _Player())
 
 
@@ -62,6 +65,13 @@ class _Recorder:
     def __init__(self, file: Path) -> None:
         self._file = file
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Set the limits of the guest before those of the tier are."""
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_TEST_TIMEOUT_S))
+
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         line = json.dumps(report._to_json(), default=str)  # noqa: SLF001 - what pytest-xdist does, too
@@ -83,19 +93,17 @@ class _Run:
 
     def reports_of(self, nodeid: str) -> list[pytest.TestReport]:
         """All reports of one test; waits until the last one is there."""
-        deadline = time.monotonic() + _MODULE_TIMEOUT_S
+        deadline = time.monotonic() + RESULT_TIMEOUT_S
         while not _is_complete(self.seen.get(nodeid, [])):
             ended = self.guest.has_ended(self.command)
             self._take_in()
             if ended and not _is_complete(self.seen.get(nodeid, [])):
-                raise vm.GuestError(f"pytest in the guest ended without a result:\n{self._output()}")
+                said = self.guest.output(self.command)[-3000:]
+                raise vm.GuestError(f"pytest in the guest ended without a result:\n{said}")
             if time.monotonic() > deadline:
-                raise self.guest.failure(f"gave no test result within {_MODULE_TIMEOUT_S} s")
+                raise self.guest.lateness(self.command, RESULT_TIMEOUT_S)
             time.sleep(0.1)
         return self.seen[nodeid]
-
-    def _output(self) -> str:
-        return self.guest.await_end(self.command, timeout_s=10).output[-3000:]
 
     def _take_in(self) -> None:
         text = self.reports.read_text() if self.reports.exists() else ""
@@ -137,8 +145,9 @@ class _Player:
         self._group = group
         chosen = [other.nodeid for other in item.session.items if _group_of(other) == group]
         try:
-            _prepare(item)
-            self._run = _start(group[1], chosen, kernels_option=item.config.getoption("kernels"))
+            with _limit_as_error():
+                _prepare(item)
+                self._run = _start(kernels.obtain(group[1]), words_for_guest(item.config, chosen))
         except (Unavailable, RigError) as error:
             self._run = error
 
@@ -147,7 +156,9 @@ class _Player:
             if isinstance(self._run, Exception):
                 raise self._run
             assert self._run is not None
-            yield from self._run.reports_of(item.nodeid)
+            with _limit_as_error():
+                reports = self._run.reports_of(item.nodeid)
+            yield from reports
         except kernels.NotOffered as gone:
             reporting.excuse(item.nodeid, gone)
             yield _own_report(item, "skipped", str(gone))
@@ -166,7 +177,10 @@ class _Player:
 
     def _stop_guest(self) -> None:
         if isinstance(self._run, _Run):
-            self._run.guest.stop()
+            try:
+                self._run.guest.stop()
+            except pytest.fail.Exception:  # out of time
+                self._run.guest.kill()
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
@@ -187,18 +201,36 @@ def _group_of(item: pytest.Item) -> tuple[str, str] | None:
     return (item.nodeid.partition("::")[0], kind) if kind else None
 
 
-def _start(kind: str, nodeids: Sequence[str], *, kernels_option: str) -> _Run:
-    kernel = kernels.obtain(kind)
-    reporting.note(kernel.description)
-    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kind}"))
+@contextmanager
+def _limit_as_error() -> Iterator[None]:
+    """Translate what pytest-timeout raises: outside of a test's own phases it would end the whole session."""
+    try:
+        yield
+    except pytest.fail.Exception as limit:
+        raise RigError(f"the guest was not done in time: {limit}") from limit
+
+
+def words_for_guest(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:
+    """The command for the guest, which collects anew: the same options give the same copies of each test."""
+    options = ["-p", "no:cacheprovider", "-q", "--kernels", config.getoption("kernels")]
+    if config.getoption("full"):
+        options.append("--full")
+    return [sys.executable, "-m", "pytest", *options, *nodeids]
+
+
+def _start(kernel: kernels.Kernel, words: Sequence[str]) -> _Run:
+    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}"))
     guest.__enter__()
-    reports = guest.share / "reports.jsonl"
-    # the guest collects anew: the same option gives the same copies of each test
-    options = ["-p", "no:cacheprovider", "-q", "--kernels", kernels_option]
-    pytest_words = [sys.executable, "-m", "pytest", *options, *nodeids]
-    words = ["env", f"{_IN_GUEST}=/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE=1", *pytest_words]
-    command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(words)}"
-    return _Run(guest, guest.begin(command), reports, {})
+    try:
+        reports = guest.share / "reports.jsonl"
+        own = {reporting.IN_GUEST: f"/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE": "1"}
+        own |= kernels.environment_for_guest(kernel)
+        settings = [f"{name}={value}" for name, value in own.items()]
+        command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(['env', *settings, *words])}"
+        return _Run(guest, guest.begin(command), reports, {})
+    except BaseException:
+        guest.kill()
+        raise
 
 
 def _own_report(item: pytest.Item, outcome: str, why: str) -> pytest.TestReport:

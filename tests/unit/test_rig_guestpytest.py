@@ -1,4 +1,4 @@
-"""What becomes of tests whose kernel nobody offers: no guest, no failure, and a line that says so."""
+"""What becomes of tests whose guest never runs, and with which words a guest is told to run tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rig import debian, guestpytest, kernels, reporting, tiers
+from rig import debian, guestpytest, kernels, reporting, tiers, vm
 
 PLUGINS = (tiers, reporting, guestpytest)
+OPTIONS = ("-p", "no:cacheprovider", "--import-mode=importlib")
 IN_A_GUEST = """
 import pytest
 pytestmark = pytest.mark.kernel("{kind}")
@@ -41,8 +42,7 @@ def run(pytester: pytest.Pytester, kind: str) -> pytest.RunResult:
     folder.mkdir()
     (folder / "test_in_a_guest.py").write_text(IN_A_GUEST.format(kind=kind))
     (folder / "test_on_the_host.py").write_text("def test_it(): pass\n")
-    options = ("-p", "no:cacheprovider", "--import-mode=importlib")
-    return pytester.runpytest_inprocess(*options, "tests/kernel", plugins=PLUGINS)
+    return pytester.runpytest_inprocess(*OPTIONS, "tests/kernel", plugins=PLUGINS)
 
 
 def test_no_kernel_without_sched_ext_is_named_once_and_fails_nothing(
@@ -62,3 +62,57 @@ def test_no_kernel_with_sched_ext_fails_the_run(pytester: pytest.Pytester, empty
     done.assert_outcomes(passed=1, skipped=2)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.stdout.fnmatch_lines(["*what could not run*", "kernel kind 7: no kernel with sched_ext*"])
+
+
+def test_preparations_that_hang_fail_their_tests_and_nothing_else(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit strikes outside of any test's phases, where it would end the session: so it is translated."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    hanging = """
+import time
+def prepare_on_host(): time.sleep(60)
+pytestmark = [pytestmark, pytest.mark.timeout(1)]
+"""
+    pytester.makeini("[pytest]\n")
+    folder = pytester.mkdir("tests") / "kernel"
+    folder.mkdir()
+    (folder / "test_in_a_guest.py").write_text(IN_A_GUEST.format(kind="7") + hanging)
+    (folder / "test_on_the_host.py").write_text("def test_it(): pass\n")
+
+    done = pytester.runpytest_inprocess(
+        "-p", "pytest_timeout", "-o", "timeout_method=signal", *OPTIONS, "tests/kernel", plugins=PLUGINS
+    )
+
+    done.assert_outcomes(passed=1, errors=2)
+    done.stdout.fnmatch_lines(["*the guest was not done in time: Timeout*1.0s*"])
+
+
+def test_a_guest_is_asked_for_long_tests_exactly_when_the_host_is(pytester: pytest.Pytester) -> None:
+    every_day = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest")
+    full = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest", "--full", "--kernels", "all")
+
+    assert "--full" not in guestpytest.words_for_guest(every_day, ["test_it"])
+    words = guestpytest.words_for_guest(full, ["test_it"])
+    assert words[words.index("--kernels") :] == ["--kernels", "all", "--full", "test_it"]
+
+
+def test_in_a_guest_a_hang_ends_before_the_host_gives_up_on_the_module(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv(reporting.IN_GUEST, str(pytester.path / "reports"))
+    probe = """
+import pytest
+def limit(request): return request.node.get_closest_marker("timeout").args[0]
+def test_default(request): assert limit(request) < {host}
+@pytest.mark.timeout(7)
+def test_own(request): assert limit(request) == 7
+"""
+    pytester.makeini("[pytest]\n")
+    folder = pytester.mkdir("tests") / "kernel"
+    folder.mkdir()
+    (folder / "test_it.py").write_text(probe.format(host=guestpytest.RESULT_TIMEOUT_S))
+
+    pytester.runpytest_inprocess(*OPTIONS, "tests/kernel", plugins=PLUGINS).assert_outcomes(passed=2)
+    assert tiers.LIMITS_S["kernel"] > guestpytest.RESULT_TIMEOUT_S + 2 * vm.BOOT_TIMEOUT_S
