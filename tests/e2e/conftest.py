@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from rig import controlplane, names, node, polling
+from rig import controlplane, names, node, objects, polling
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
 from rig.kubeclient import JsonObject
 from rig.node import Node
 from rig.registry import Registry
 
-_numbers = itertools.count(1)
 POD_TIMEOUT_S = 180
 
 
@@ -51,8 +50,32 @@ class Site:
         statuses = self._status(name).get("containerStatuses", [])
         return str(statuses[0]["state"].get("waiting", {}).get("reason", "")) if statuses else ""
 
+    def pods_of(self, app: str) -> list[JsonObject]:
+        """The pods that a DaemonSet has now."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        return self.cluster.client.items(path, labelSelector=f"app={app}")
+
+    def last_words(self, app: str) -> str:
+        """What a container of the DaemonSet said at its end; empty as long as none has ended."""
+        statuses = [one for pod in self.pods_of(app) for one in pod["status"].get("containerStatuses", [])]
+        states = [status[kind] for status in statuses for kind in ("state", "lastState")]
+        return "".join(state["terminated"].get("message", "") for state in states if "terminated" in state)
+
     def logs(self, name: str) -> str:
         return self.cluster.kubectl("logs", "--namespace", self.namespace, name).stdout
+
+    def enforce(self, standard: str) -> None:
+        """Let the namespace refuse pods that do not meet a Pod Security standard; returns when it does."""
+        labels = {"pod-security.kubernetes.io/enforce": standard}
+        client, path = self.cluster.client, f"/api/v1/namespaces/{self.namespace}"
+        client.patch(path, {"metadata": {"labels": labels}})
+        privileged = objects.pod("refused", privileged=True, allowPrivilegeEscalation=True)
+        polling.until(lambda: client.refusal(f"{path}/pods", privileged), f"{standard} is enforced")
+
+    def push(self, layout: Path, name: str) -> str:
+        """Put an image into the registry; its reference by digest under the name that all share."""
+        digest = self.images.client.push(layout, f"rig/{name}", "1")
+        return f"{self.images.named_host}/rig/{name}@{digest}"
 
     def state(self) -> str:
         """What the node's kernel says."""
@@ -77,9 +100,6 @@ def fleet() -> Iterator[tuple[ControlPlane, Registry, Node]]:
 def site(fleet: tuple[ControlPlane, Registry, Node]) -> Iterator[Site]:
     """A namespace of the test's own, with the default service account in it."""
     cluster, images, only = fleet
-    name = f"test-{next(_numbers)}"
-    cluster.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-    polling.until(lambda: cluster.client.find(account), f"{name} has a service account")
+    name = cluster.create_namespace()
     yield Site(cluster, images, only, name)
     cluster.client.delete(f"/api/v1/namespaces/{name}")

@@ -6,43 +6,39 @@ import json
 
 import pytest
 
-from rig import images
+from rig import images, kernels, node, objects, polling, processes, registry
+from rig.distribution import Client
 from rig.kubeclient import JsonObject
+from rig.node import Node
 from rig.schedulers import catalog
 
 from .conftest import Site
 
-RESTRICTED: JsonObject = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 PULL_FAILED = {"ErrImagePull", "ImagePullBackOff"}
 
 
 def probe_pod(name: str, image: str, *arguments: str) -> JsonObject:
-    """A pod that meets the `restricted` Pod Security standard."""
-    container = {"name": "probe", "image": image, "args": list(arguments), "securityContext": RESTRICTED}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
+    """A pod that meets the `restricted` Pod Security standard and ends for good."""
+    pod = objects.pod(name, image=image)
+    pod["spec"] |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    pod["spec"]["containers"][0]["args"] = list(arguments)
+    return pod
 
 
 @pytest.fixture
 def probe(site: Site) -> str:
     """The probe's image by digest, under the one name that host, node and pods share."""
-    digest = site.images.client.push(images.probe(), "rig/probe", "1")
-    return f"{site.images.named_host}/rig/probe@{digest}"
+    return site.push(images.probe(), "probe")
+
+
+@pytest.fixture
+def fifo(site: Site) -> str:
+    """The image of a scheduler by digest."""
+    return site.push(images.scheduler("fifo"), "fifo")
 
 
 def test_a_restricted_pod_reads_the_api_with_its_own_token(site: Site, probe: str) -> None:
-    enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    site.cluster.client.patch(f"/api/v1/namespaces/{site.namespace}", enforce)
+    site.enforce("restricted")
     site.cluster.kubectl("create", "role", "reader", "--verb=get", "--resource=pods", "-n", site.namespace)
     account = f"{site.namespace}:default"
     site.cluster.kubectl(
@@ -106,23 +102,35 @@ def test_a_pod_finds_the_registry_under_the_same_name(site: Site, probe: str) ->
     assert site.await_phase("client", "Succeeded", "Failed")["status"]["phase"] == "Succeeded"
 
 
+def test_the_host_finds_the_registry_under_the_same_name(site: Site) -> None:
+    client = Client(f"https://{site.images.named_host}", site.images.ca_file)
+
+    assert client.request("GET", "/v2/").status == 200
+
+
+def test_the_rest_of_the_machine_does_not_know_that_name(site: Site) -> None:
+    """The sabotage of the test above: it is our own /etc/hosts that knows it."""
+    outside = ["nsenter", "--target", "1", "--mount", "getent", "hosts", registry.NAME]
+
+    assert processes.run(["getent", "hosts", registry.NAME]).stdout.split() == ["127.0.0.1", registry.NAME]
+    assert processes.run(outside, check=False).stdout == ""
+
+
 def test_without_the_registry_a_new_image_cannot_be_pulled(site: Site) -> None:
-    digest = site.images.client.push(images.scheduler("alias"), "rig/unpulled", "1")
+    unpulled = site.push(images.scheduler("alias"), "unpulled")
     site.images.stop()
     try:
-        site.apply(probe_pod("stuck", f"{site.images.named_host}/rig/unpulled@{digest}"))
+        site.apply(probe_pod("stuck", unpulled))
 
         site.until(lambda: site.waiting_reason("stuck") in PULL_FAILED, "the pull has failed")
     finally:
         site.images.start()
 
 
-def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: Site) -> None:
-    digest = site.images.client.push(images.scheduler("fifo"), "rig/fifo", "1")
-    image = f"{site.images.named_host}/rig/fifo@{digest}"
+def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: Site, fifo: str) -> None:
     assert site.state() == "disabled"
 
-    site.apply(privileged_daemonset("fifo", image))
+    site.apply(scheduler_daemonset("fifo", fifo))
 
     site.until(lambda: site.state() == "enabled", "the kernel is enabled")
     assert site.node.read("/sys/kernel/sched_ext/root/ops") == catalog()["fifo"].ops_name
@@ -132,13 +140,42 @@ def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: S
     site.until(lambda: site.state() == "disabled", "the kernel is disabled")
 
 
-def privileged_daemonset(name: str, image: str) -> JsonObject:
+def test_a_daemonset_without_privileges_attaches_nothing(site: Site, fifo: str) -> None:
+    """The sabotage of the test above: it is the privileged container that attaches."""
+    site.apply(scheduler_daemonset("powerless", fifo, privileged=False))
+
+    site.until(lambda: site.last_words("powerless") != "", "the scheduler has ended")
+
+    assert "load failed: Operation not permitted" in site.last_words("powerless")
+    assert polling.stays_untrue(lambda: site.state() != "disabled", for_s=3)
+
+
+@pytest.mark.full
+def test_a_daemonset_runs_on_two_nodes_with_kernels_of_their_own(site: Site, fifo: str) -> None:
+    second = Node(site.cluster, site.images, kernels.obtain("7"), index=2)
+    with node.running(second):
+        site.apply(scheduler_daemonset("fifo", fifo))
+        site.until(lambda: _states(site.node, second) == {"enabled"}, "both kernels are enabled")
+
+        pods = site.pods_of("fifo")
+        assert {pod["spec"]["nodeName"] for pod in pods} == {site.node.name, second.name}
+        assert len({pod["status"]["podIP"] for pod in pods}) == 2
+
+        site.cluster.client.delete(f"/apis/apps/v1/namespaces/{site.namespace}/daemonsets/fifo")
+        site.until(lambda: _states(site.node, second) == {"disabled"}, "both kernels are disabled")
+    site.cluster.client.delete(f"/api/v1/nodes/{second.name}")
+
+
+def _states(*nodes: Node) -> set[str]:
+    return {each.read("/sys/kernel/sched_ext/state") for each in nodes}
+
+
+def scheduler_daemonset(name: str, image: str, *, privileged: bool = True) -> JsonObject:
     """The shape of what sked makes."""
-    container = {"name": "scx", "image": image, "securityContext": {"privileged": True}}
-    template = {"metadata": {"labels": {"name": name}}, "spec": {"containers": [container]}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"name": name}}, "template": template},
+    container = {
+        "name": "scx",
+        "image": image,
+        "securityContext": {"privileged": privileged},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+    return objects.daemon_set(name, nodes={}, containers=[container])
