@@ -95,10 +95,16 @@ class Launcher:
         return process
 
     def attach(self, name: str, *arguments: str) -> processes.Process:
-        """Start a scheduler and wait until the kernel runs it."""
+        """Start a scheduler and wait until the kernel runs it and has counted it."""
+        before = enable_seq()
         process = self.start(name, *arguments)
         expected = schedulers.catalog()[name].ops_name
-        process.await_ready(lambda: is_attached(expected), timeout_s=_ATTACH_TIMEOUT_S, poll_s=0.05)
+
+        def is_counted() -> bool:
+            # the kernel says `enabled` a moment before it raises the count
+            return is_attached(expected) and enable_seq() > before
+
+        process.await_ready(is_counted, timeout_s=_ATTACH_TIMEOUT_S, poll_s=0.05)
         return process
 
     def clear(self) -> None:
