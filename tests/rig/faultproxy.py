@@ -1,4 +1,4 @@
-"""Faults between client and server: a relay that cuts or swallows, and answers no real server would give.
+"""Faults between client and server: a relay that cuts or forgets, and answers no real server would give.
 
 Both live in the running event loop and listen on loopback only.
 """
@@ -13,45 +13,47 @@ from typing import TypeAlias
 
 
 class Relay:
-    """Passes bytes on to a server, until told to cut connections or to swallow everything."""
+    """Passes bytes on to a server, until told to cut connections or to forget them."""
 
     def __init__(self, port: int) -> None:
         self.target = port
         self.port = 0  # known once it listens
         self.accepted = 0
-        self._open = asyncio.Event()
-        self._open.set()
+        self._open: set[asyncio.Event] = set()  # one for each connection; unset: its bytes are swallowed
         self._writers: set[asyncio.StreamWriter] = set()
 
-    def swallow(self) -> None:
-        """From now on no byte passes in either direction; connections stay open."""
-        self._open.clear()
-
-    def resume(self) -> None:
-        """Pass on what was held back, and everything after it."""
-        self._open.set()
+    def forget(self) -> None:
+        """From now on no byte passes on any existing connection, and nobody is told; new ones work."""
+        for each in self._open:
+            each.clear()
 
     def cut(self) -> None:
-        """Reset every connection; new ones are accepted."""
+        """Reset every connection; new ones work."""
         for writer in tuple(self._writers):
             writer.transport.abort()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
+        passing = asyncio.Event()
+        passing.set()
+        self._open.add(passing)
         self._writers.add(writer)
         try:
             there, onward = await asyncio.open_connection("127.0.0.1", self.target)
             self._writers.add(onward)
-            await asyncio.gather(self._pass(reader, onward), self._pass(there, writer))
+            await asyncio.gather(self._pass(reader, onward, passing), self._pass(there, writer, passing))
         except OSError:
             writer.transport.abort()
         finally:
             self._writers.discard(writer)
+            self._open.discard(passing)
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passing: asyncio.Event
+    ) -> None:
         try:
             while chunk := await reader.read(65536):
-                await self._open.wait()
+                await passing.wait()
                 writer.write(chunk)
                 await writer.drain()
         except OSError:
@@ -65,11 +67,10 @@ class Relay:
 async def relay(port: int) -> AsyncIterator[Relay]:
     """A relay to that loopback port."""
     made = Relay(port)
-    async with _listening(made.accept) as made.port:
+    async with listening(made.accept) as made.port:
         try:
             yield made
         finally:
-            made.resume()
             made.cut()
 
 
@@ -131,7 +132,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Asked:
 async def scripted(*answers: Answer) -> AsyncIterator[Scripted]:
     """A server with that script."""
     made = Scripted(answers)
-    async with _listening(made.accept) as made.port:
+    async with listening(made.accept) as made.port:
         yield made
 
 
@@ -154,7 +155,8 @@ _Accept: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awai
 
 
 @asynccontextmanager
-async def _listening(accept: _Accept) -> AsyncIterator[int]:
+async def listening(accept: _Accept) -> AsyncIterator[int]:
+    """The port on which each connection is given to `accept`; all end with the block."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def tracked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -176,3 +178,4 @@ async def _listening(accept: _Accept) -> AsyncIterator[int]:
         for task in tuple(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # a closed transport lets go of its socket in the next round of the loop

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rig import faultproxy
+from rig import faultproxy, polling
 from rig.faultproxy import Asked, answer, stream
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
@@ -65,12 +65,11 @@ def follow(
             informer.subscribe(told.append)
             task = asyncio.create_task(informer.run())
             try:
-                async with asyncio.timeout(20):
-                    while not until(informer):
-                        assert not task.done(), task
-                        await asyncio.sleep(0.01)
+                await polling.soon(lambda: task.done() or until(informer), "what the test waits for is so")
+                assert not task.done(), task
             finally:
                 task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
             return informer, told, [each.target.partition("?")[2] for each in server.asked]
 
     return asyncio.run(play())

@@ -179,7 +179,8 @@ class Client:
         """Server-side apply: these fields are ours; with `force` also those somebody else manages."""
         path = resource.path(namespace=namespace, name=name, subresource="status" if status else "")
         query = {"fieldManager": manager, "force": str(force).lower()}
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        metadata = {**body.get("metadata", {}), "name": name}
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
         request = Request("PATCH", path, query, _encode(whole), _APPLY)
         return codec(resource).one(await self._ask(request))
 

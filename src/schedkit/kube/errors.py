@@ -137,8 +137,16 @@ def failure(code: int, status: Status, *, retry_after: str | None = None) -> Api
     if code == _OVERLOADED or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         text = f"{code} {status.reason or _phrase(code)}: {status.message or 'the server gave no message'}"
         return UnavailableError(text, acted=code != _OVERLOADED, retry_after_s=_seconds(retry_after, status))
+    if _is_about_another_object(status):
+        return ConflictError(code, status)
     kind = _BY_REASON.get(status.reason or "") or _BY_CODE.get(code, ApiError)
     return kind(code, status)
+
+
+def _is_about_another_object(status: Status) -> bool:
+    """Whether a patch named the uid of a predecessor; the server calls that invalid, not a conflict."""
+    causes = (status.details.causes if status.details else None) or ()
+    return any(cause.field == "metadata.uid" for cause in causes)
 
 
 def _seconds(retry_after: str | None, status: Status) -> float | None:
