@@ -25,7 +25,7 @@ from schedkit.kube.config import Connection
 from schedkit.kube.errors import FencedError
 from schedkit.kube.lease import Elector, LeaseLostError, Terms
 
-TERMS = Terms(lease_s=4, act_s=2.5, retry_s=0.5)
+TERMS = Terms(lease_s=3, act_s=2, retry_s=0.4)
 _SOURCES = Path(__file__).parents[2] / "src"
 
 # It goes on working whatever becomes of its lease: only the fence stands between it and the server.
@@ -47,7 +47,7 @@ kubeconfig, namespace, identity, fence = sys.argv[1:]
 
 async def main():
     async with Client(config.discover(Path(kubeconfig), env={})) as client:
-        terms = Terms(lease_s=4, act_s=2.5, retry_s=0.5)
+        terms = Terms(lease_s=3, act_s=2, retry_s=0.4)
         elector = Elector(client, name="lock", namespace=namespace, identity=identity, terms=terms)
         await elector.acquire()
         keeper = asyncio.create_task(elector.keep())
