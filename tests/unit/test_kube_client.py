@@ -259,6 +259,25 @@ def test_a_token_that_stays_refused_is_an_error_after_two_requests(tmp_path: Pat
     assert len(asked) == 2
 
 
+def test_a_watch_whose_token_is_refused_is_asked_for_again_with_the_next(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def refuse_and_rotate(_: Asked) -> bytes:
+        token.write_text("new")
+        return answer(b"{}", code=401)
+
+    async def watch(client: Client, _: Scripted) -> bytes:
+        watched = client.watch(THINGS, Selection("ns"), version="5", lasts_s=5, silence_s=5)
+        async with watched as stream:
+            return await stream.read()
+
+    said, asked = ask(refuse_and_rotate, faultproxy.stream(b"line\n"), do=watch, credentials=TokenFile(token))
+
+    assert said == b"line\n"
+    assert [each.headers["authorization"] for each in asked] == ["Bearer old", "Bearer new"]
+
+
 def test_a_fixed_token_is_not_tried_twice() -> None:
     _, asked = failure_of(answer(b"{}", code=401), do=get, credentials=FixedToken("bad"))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ from schedkit.kube.resources import Metadata, Resource
 from schedkit.kube.retries import Patience
 
 _log = structlog.get_logger()
+
+# Requests end within this part of the lease; the rest is for clocks that do not run equally fast.
+_REQUESTS_END = 0.9
+_RELEASE_ATTEMPTS = 3
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -70,6 +75,13 @@ class Terms:
     lease_s: float = 15  # others wait this long after the last renewal they saw
     act_s: float = 10  # the holder sends nothing later than this after its last renewal
     retry_s: float = 2  # between renewals, and between looks at somebody else's lease
+
+    def __post_init__(self) -> None:
+        if not 0 < 2 * self.retry_s <= self.act_s < _REQUESTS_END * self.lease_s:
+            raise ValueError(
+                f"{self} leaves no room: retry_s twice must fit in act_s, "
+                f"and act_s must be below {_REQUESTS_END} of lease_s"
+            )
 
 
 class Elector:
@@ -113,8 +125,7 @@ class Elector:
             raise FencedError(
                 f"{self.identity} no longer holds the lease {self.namespace}/{self.name}: nothing was sent"
             )
-        # a tenth for what happens between the server's action and its answer
-        return self._renewed_at + self._terms.lease_s * 0.9 - self._clock()
+        return self._renewed_at + self._terms.lease_s * _REQUESTS_END - self._clock()
 
     # Leading
 
@@ -160,13 +171,21 @@ class Elector:
     async def release(self) -> None:
         """Stop acting, and let another lead at once; best effort, the lease ends by itself anyway."""
         held, self._renewed_at = self.leads, float("-inf")
-        if not held or self._seen is None:
+        if not held:
             return
         try:
-            await self._write(self._seen, holder="", lease_s=1)
+            await self._give_back()
         except KubeError as error:
             _log.warning("lease_not_released", lease=self.name, reason=str(error))
-        self.holder = ""
+
+    async def _give_back(self) -> None:
+        for _ in range(_RELEASE_ATTEMPTS):
+            if self._seen is None or self.holder != self.identity:
+                return
+            try:
+                self._saw(await self._write(self._seen, holder="", lease_s=1))
+            except ConflictError:
+                await self._look()  # a renewal was under way when the work ended, and came first
 
     # Steps
 
@@ -242,7 +261,7 @@ class Elector:
         now = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec = {
             "holderIdentity": self.identity if holder is None else holder,
-            "leaseDurationSeconds": max(1, round(lease_s or self._terms.lease_s)),
+            "leaseDurationSeconds": math.ceil(lease_s or self._terms.lease_s),
             "renewTime": now,
             "leaseTransitions": transitions,
             **({"acquireTime": now} if acquired else {}),
