@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,6 +22,16 @@ def until(probe: Callable[[], T | None], what: str, *, timeout_s: float = 30, po
         if time.monotonic() > deadline:
             raise RigError(f"{what}: not so after {timeout_s:.0f} s, last seen {answer!r}")
         time.sleep(poll_s)
+
+
+async def soon(probe: Callable[[], T | None], what: str, *, timeout_s: float = 30, poll_s: float = 0.01) -> T:
+    """As `until`, while the event loop goes on."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := probe()):
+        if time.monotonic() > deadline:
+            raise RigError(f"{what}: not so after {timeout_s:.0f} s, last seen {answer!r}")
+        await asyncio.sleep(poll_s)
+    return answer
 
 
 def stays_untrue(probe: Callable[[], object], *, for_s: float, poll_s: float = 0.2) -> bool:

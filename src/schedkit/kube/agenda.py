@@ -1,0 +1,101 @@
+"""Which key is to be worked on next: a decision over values, without clock, waiting or I/O."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Agenda(Generic[K]):
+    """Keys that are due, due later, or being worked on; each key is in one of these at most once.
+
+    A key that is added while it is worked on becomes due again afterwards, so that what happened meanwhile is
+    seen. Keys come out in the order in which they became due; one that returns goes to the end of the line.
+    With `spacing_s`, work on a key begins at most once in that time unless it is urgent.
+    """
+
+    def __init__(self, *, spacing_s: float = 0) -> None:
+        self._spacing_s = spacing_s
+        self._ready: dict[K, None] = {}  # in the order they became due
+        self._later: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []  # what is not in `_later` with this very time is void
+        self._order = itertools.count()
+        self._busy: set[K] = set()
+        self._again: dict[K, float] = {}  # busy keys that were added meanwhile, and when they are due
+        self._spaced: dict[K, float] = {}  # when work on a key may begin again; the soonest first
+
+    @property
+    def waiting(self) -> int:
+        """Keys that are due now or later."""
+        return len(self._ready) + len(self._later) + len(self._again)
+
+    @property
+    def busy(self) -> int:
+        """Keys that are being worked on."""
+        return len(self._busy)
+
+    def add(self, key: K, now: float, *, after_s: float = 0, urgent: bool = False) -> None:
+        """Make it due then; of several times for one key the soonest counts."""
+        due = now + after_s
+        if not urgent:
+            due = max(due, self._spaced.get(key, due))
+        if key in self._busy:
+            self._again[key] = min(due, self._again.get(key, due))
+        elif key not in self._ready:
+            self._schedule(key, due, now)
+
+    def pop(self, now: float) -> K | None:
+        """The key that has been due for longest, now busy; None if none is due."""
+        self._promote(now)
+        if not self._ready:
+            return None
+        key = next(iter(self._ready))
+        del self._ready[key]
+        self._busy.add(key)
+        self._space(key, now)
+        return key
+
+    def done(self, key: K, now: float) -> None:
+        """The work on it ended; it is due again if it was added meanwhile."""
+        self._busy.remove(key)
+        due = self._again.pop(key, None)
+        if due is not None:
+            self._schedule(key, due, now)
+
+    def next_due(self, now: float) -> float | None:
+        """When `pop` will have an answer; None: not before something is added."""
+        self._promote(now)
+        if self._ready:
+            return now
+        return self._heap[0][0] if self._heap else None
+
+    def _schedule(self, key: K, due: float, now: float) -> None:
+        if due <= now:
+            self._later.pop(key, None)
+            self._ready[key] = None
+        elif due < self._later.get(key, float("inf")):
+            self._later[key] = due
+            heapq.heappush(self._heap, (due, next(self._order), key))
+
+    def _promote(self, now: float) -> None:
+        """Move what has become due in line; forget what is void."""
+        while self._heap:
+            due, _, key = self._heap[0]
+            if self._later.get(key) == due:
+                if due > now:
+                    return
+                del self._later[key]
+                self._ready[key] = None
+            heapq.heappop(self._heap)
+
+    def _space(self, key: K, now: float) -> None:
+        if not self._spacing_s:
+            return
+        self._spaced.pop(key, None)
+        self._spaced[key] = now + self._spacing_s
+        while (first := next(iter(self._spaced))) != key and self._spaced[first] <= now:
+            del self._spaced[first]

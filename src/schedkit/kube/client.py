@@ -1,0 +1,213 @@
+"""The verbs of the API, typed: objects come back as the type their resource declares.
+
+Bodies are sent as given. A type that declares only some fields is for reading: sending it with
+`update` would erase all the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias, TypeVar
+
+import aiohttp
+import msgspec
+
+from schedkit.kube.config import Connection
+from schedkit.kube.decoding import Page, codec
+from schedkit.kube.errors import DecodeError, NotFoundError
+from schedkit.kube.resources import Described, Resource
+from schedkit.kube.retries import Patience
+from schedkit.kube.transport import Fence, Observer, Request, Transport, no_fence
+
+T = TypeVar("T", bound=Described)
+Body: TypeAlias = Mapping[str, Any] | msgspec.Struct
+
+_MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # JSON is YAML
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a kind: those of a namespace, with these labels and fields; all by default."""
+
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+
+    def query(self) -> dict[str, str]:
+        """As the API wants it."""
+        pairs = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in pairs.items() if value}
+
+
+EVERYTHING = Selection()
+
+
+class Client:
+    """One user's requests to one API server; usable as `async with`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        patience: Patience | None = None,
+        user_agent: str = "schedkit",
+        observe: Observer | None = None,
+    ) -> None:
+        self.namespace = connection.namespace
+        self._patience = patience or Patience()
+        self._fence: Fence = no_fence
+        self._transport = Transport(connection, user_agent=user_agent, observe=observe)
+
+    def fenced(self, fence: Fence, *, patience: Patience | None = None) -> Client:
+        """The same connections, with each request asking that fence right before it is sent."""
+        view = object.__new__(type(self))
+        view.__dict__ |= self.__dict__ | {"_fence": fence, "_patience": patience or self._patience}
+        return view
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all connections; open watches end with them."""
+        await self._transport.close()
+
+    # Reading
+
+    async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
+        """The object as it is now."""
+        request = Request("GET", resource.path(namespace=namespace, name=name))
+        return codec(resource).one(await self._ask(request))
+
+    async def find(self, resource: Resource[T], name: str, namespace: str | None = None) -> T | None:
+        """The object as it is now; None if there is none."""
+        try:
+            return await self.get(resource, name, namespace)
+        except NotFoundError:
+            return None
+
+    async def pages(
+        self, resource: Resource[T], selection: Selection = EVERYTHING, *, limit: int = 500
+    ) -> AsyncIterator[Page[T]]:
+        """All objects, in pages of one snapshot; raise `GoneError` if that is forgotten in between."""
+        path = resource.path(namespace=selection.namespace)
+        query = {"limit": str(limit), **selection.query()}
+        while True:
+            page = codec(resource).page(await self._ask(Request("GET", path, query)))
+            yield page
+            if not page.continues:
+                return
+            query["continue"] = page.continues
+
+    async def list_all(self, resource: Resource[T], selection: Selection = EVERYTHING) -> list[T]:
+        """All objects at once; raise if one of them does not fit its type."""
+        found: list[T] = []
+        async for page in self.pages(resource, selection):
+            if page.misfits:
+                key, why = next(iter(page.misfits.items()))
+                raise DecodeError(f"{resource} {key}: {why}")
+            found += page.items
+        return found
+
+    async def text(self, path: str) -> str:
+        """What an endpoint outside the resources says, such as `/readyz`."""
+        return (await self._ask(Request("GET", path))).decode()
+
+    def watch(
+        self, resource: Resource[T], selection: Selection, *, version: str, lasts_s: int, silence_s: float
+    ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+        """The raw stream of changes after that version, for `lasts_s` by the server's clock."""
+        query = {
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(lasts_s),
+            **selection.query(),
+        }
+        request = Request("GET", resource.path(namespace=selection.namespace), query)
+        return self._transport.stream(request, silence_s=silence_s)
+
+    # Writing
+
+    async def create(self, resource: Resource[T], body: Body, namespace: str | None = None) -> T:
+        """Create it; not repeated when the server may already have done so."""
+        request = Request("POST", resource.path(namespace=namespace), body=_encode(body))
+        return codec(resource).one(await self._ask(request))
+
+    async def update(
+        self,
+        resource: Resource[T],
+        body: Body,
+        name: str,
+        namespace: str | None = None,
+        *,
+        status: bool = False,
+    ) -> T:
+        """Replace it, or its status; only that version of it if `metadata.resourceVersion` says which."""
+        path = resource.path(namespace=namespace, name=name, subresource="status" if status else "")
+        return codec(resource).one(await self._ask(Request("PUT", path, body=_encode(body))))
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        body: Body,
+        name: str,
+        namespace: str | None = None,
+        *,
+        status: bool = False,
+    ) -> T:
+        """Merge these fields into it; `metadata.uid` or `resourceVersion` in them are preconditions."""
+        path = resource.path(namespace=namespace, name=name, subresource="status" if status else "")
+        request = Request("PATCH", path, body=_encode(body), content_type=_MERGE)
+        return codec(resource).one(await self._ask(request))
+
+    async def apply(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any],
+        name: str,
+        namespace: str | None = None,
+        *,
+        manager: str,
+        force: bool = False,
+        status: bool = False,
+    ) -> T:
+        """Server-side apply: these fields are ours; with `force` also those somebody else manages."""
+        path = resource.path(namespace=namespace, name=name, subresource="status" if status else "")
+        query = {"fieldManager": manager, "force": str(force).lower()}
+        metadata = {**body.get("metadata", {}), "name": name}
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
+        request = Request("PATCH", path, query, _encode(whole), _APPLY)
+        return codec(resource).one(await self._ask(request))
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """Ask for its deletion; of that very object and version only, if given."""
+        wanted = {"uid": uid, "resourceVersion": version}
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+            "preconditions": {what: value for what, value in wanted.items() if value is not None},
+        }
+        path = resource.path(namespace=namespace, name=name)
+        await self._ask(Request("DELETE", path, body=_encode(options)))
+
+    async def _ask(self, request: Request) -> bytes:
+        return await self._transport.ask(request, self._patience, self._fence)
+
+
+def _encode(body: Body) -> bytes:
+    return msgspec.json.encode(body)

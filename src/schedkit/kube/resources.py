@@ -1,0 +1,117 @@
+"""Kinds of objects as values, and the few fields of their metadata that a runtime needs.
+
+Every field of an object is optional: a server may leave out anything, bookmarks leave out almost
+everything, and one object without a `spec` must not end a watch over thousands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Generic, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+# A string that (nearly) no other object has: not worth sharing in memory. Others are interned.
+Unique = Annotated[str, msgspec.Meta(extra={"unique": True})]
+
+
+class Key(NamedTuple):
+    """Which object of a kind."""
+
+    namespace: str | None  # None: the kind has no namespaces
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        """Read what `str` writes."""
+        namespace, slash, name = text.rpartition("/")
+        return cls(namespace if slash else None, name)
+
+
+class OwnerReference(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
+    """Who an object belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""  # shared by all that one owner owns
+    controller: bool = False
+    block_owner_deletion: bool | None = None
+
+
+class Metadata(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, kw_only=True):
+    """What identifies an object and its version: all that a cache itself needs."""
+
+    name: Unique = ""
+    namespace: str | None = None
+    uid: Unique | None = None
+    resource_version: Unique | None = None
+
+
+class FullMetadata(Metadata, gc=False, rename="camel", omit_defaults=True, kw_only=True):
+    """What controllers ask about as well."""
+
+    generation: int | None = None
+    creation_timestamp: Unique | None = None
+    deletion_timestamp: Unique | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class Described(Protocol):
+    """Any object with metadata."""
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """Its name and version; None for what is no whole object."""
+
+
+T = TypeVar("T", bound=Described)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """A kind of object, where the API serves it, and the type its objects are decoded into."""
+
+    group: str  # "": the core group
+    version: str
+    plural: str
+    kind: str
+    type: type[T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As objects say it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+        """Where the API serves that object, or the whole collection without a name."""
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self} has no namespaces, yet {namespace!r} was given: leave it out")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self} lives in namespaces: say in which one {name!r} is")
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        rest = "".join(f"/{quote(part, safe='')}" for part in (self.plural, name, subresource) if part)
+        return f"{base}{place}{rest}"
+
+
+def key_of(thing: Described) -> Key:
+    """The key of an object; raise `ValueError` for one without a name."""
+    if thing.metadata is None or not thing.metadata.name:
+        raise ValueError("an object without metadata.name has no key")
+    return Key(thing.metadata.namespace, thing.metadata.name)
+
+
+def version_of(thing: Described) -> str | None:
+    """The version the server gave it; None if it has none."""
+    return thing.metadata.resource_version if thing.metadata else None

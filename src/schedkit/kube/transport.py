@@ -1,0 +1,215 @@
+"""Requests over HTTP/1.1: connections kept open, deadlines, retries, and a fence before each send.
+
+Watches have connections of their own, so that a crowd of them never keeps a request waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+
+from schedkit.kube import errors
+from schedkit.kube.config import Connection
+from schedkit.kube.errors import FencedError, UnavailableError
+from schedkit.kube.retries import Patience, delay_before_retry
+
+# Asked right before a request leaves: the seconds it may take, or raises `FencedError` to keep it back.
+Fence: TypeAlias = Callable[[], float]
+# Told about every answer: method, path, code (0: there was none), seconds.
+Observer: TypeAlias = Callable[[str, str, int, float], None]
+
+_REQUESTS_AT_ONCE = 64
+_DEAD_AFTER_S = 30  # unanswered keep-alives or unacknowledged data end a connection
+_CONNECT_S = 10
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})  # our patches are merges and applies
+
+
+def no_fence() -> float:
+    """Lets every request pass."""
+    return float("inf")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One thing to ask of the server."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class Transport:
+    """The connections to one API server; close it when done."""
+
+    def __init__(self, connection: Connection, *, user_agent: str, observe: Observer | None = None) -> None:
+        self._connection = connection
+        self._observe = observe or (lambda *_: None)
+        headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
+        self._requests = _session(headers, limit=_REQUESTS_AT_ONCE)
+        self._watches = _session(headers, limit=0)
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._requests.close()
+        await self._watches.close()
+
+    async def ask(self, request: Request, patience: Patience, fence: Fence) -> bytes:
+        """The server's answer; raise what it stands for, after retries, when it is none."""
+        ends = time.monotonic() + patience.total_s
+        attempt = 0
+        while True:
+            attempt += 1
+            limit_s = min(patience.attempt_s, fence(), ends - time.monotonic())
+            try:
+                return await self._authenticated(request, limit_s, fence)
+            except UnavailableError as error:
+                left_s = min(ends - time.monotonic(), fence())
+                repeatable = request.method in _REPEATABLE
+                delay_s = delay_before_retry(
+                    error, patience, attempt=attempt, repeatable=repeatable, left_s=left_s
+                )
+                if delay_s is None:
+                    raise
+            await asyncio.sleep(delay_s)
+
+    async def _authenticated(self, request: Request, limit_s: float, fence: Fence) -> bytes:
+        """One exchange; a second one if the token was refused and there may be a newer."""
+        try:
+            return await self._exchange(request, limit_s, fence)
+        except errors.ForbiddenError as error:
+            if error.code != 401 or not self._connection.credentials.refused():
+                raise
+        return await self._exchange(request, limit_s, fence)
+
+    async def _exchange(self, request: Request, limit_s: float, fence: Fence) -> bytes:
+        if request.method != "GET":
+            # the server then gives up when we do, and does not act on what nobody waits for
+            limit = {"timeout": f"{max(int(limit_s * 1000), 1)}ms"}
+            request = replace(request, query={**request.query, **limit})
+        async with self._response(self._requests, request, fence, total_s=limit_s) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, silence_s: float) -> AsyncIterator[aiohttp.StreamReader]:
+        """An answer that never has to end, but may not be silent for longer than that."""
+        async with AsyncExitStack() as stack:
+            try:
+                response = await self._open(stack, request, silence_s)
+            except errors.ForbiddenError as error:
+                if error.code != 401 or not self._connection.credentials.refused():
+                    raise
+                response = await self._open(stack, request, silence_s)
+            yield response.content
+
+    async def _open(
+        self, stack: AsyncExitStack, request: Request, silence_s: float
+    ) -> aiohttp.ClientResponse:
+        opened = self._response(self._watches, request, no_fence, silence_s=silence_s)
+        return await stack.enter_async_context(opened)
+
+    @asynccontextmanager
+    async def _response(
+        self,
+        session: aiohttp.ClientSession,
+        request: Request,
+        fence: Fence,
+        *,
+        total_s: float | None = None,
+        silence_s: float | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A good answer, whose body may still be on its way; everything else raises one of our errors."""
+        body = None if request.body is None else _FencedBody(request, fence)
+        timeout = aiohttp.ClientTimeout(total=total_s, connect=_CONNECT_S, sock_read=silence_s)
+        started, code = time.monotonic(), 0
+        try:
+            headers = await self._authorization()
+            async with session.request(
+                request.method,
+                self._connection.server + request.path,
+                params=request.query,
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                ssl=self._connection.tls or True,
+                server_hostname=self._connection.server_name,
+                proxy=self._connection.proxy,
+            ) as response:
+                code = response.status
+                await _raise_for(response)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if body is not None and body.refusal is not None:
+                raise body.refusal from error
+            raise _unavailable(error, request, self._connection.server) from error
+        finally:
+            self._observe(request.method, request.path, code, time.monotonic() - started)
+
+    async def _authorization(self) -> dict[str, str]:
+        token = await self._connection.credentials.token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+class _FencedBody(aiohttp.BytesPayload):
+    """A request's body that asks the fence at the last moment: when a connection is there to write to.
+
+    Connecting may take long, and aiohttp repeats a request by itself when a kept connection turns out to be
+    closed: a check before the call would miss both. Without its body the server cannot act on a request.
+    """
+
+    def __init__(self, request: Request, fence: Fence) -> None:
+        super().__init__(request.body or b"", content_type=request.content_type)
+        self._fence = fence
+        self.refusal: FencedError | None = None  # None: the fence let it pass so far
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Write the body, unless the fence says no."""
+        try:
+            self._fence()
+        except FencedError as refusal:
+            self.refusal = refusal
+            raise
+        await super().write_with_length(writer, content_length)
+
+
+async def _raise_for(response: aiohttp.ClientResponse) -> None:
+    if response.status < 300:
+        return
+    status = errors.read_status(await response.read())
+    raise errors.failure(response.status, status, retry_after=response.headers.get("Retry-After"))
+
+
+def _unavailable(error: Exception, request: Request, server: str) -> UnavailableError:
+    """What kept the answer away; a request that found no connection has surely changed nothing."""
+    acted = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    why = str(error) or "it did not answer in time"
+    return UnavailableError(f"{request.method} {request.path} on {server} failed: {why}", acted=acted)
+
+
+def _session(headers: Mapping[str, str], *, limit: int) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=60, socket_factory=_lively_socket)
+    return aiohttp.ClientSession(
+        headers=headers, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+    )
+
+
+def _lively_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that finds out when the other side is gone without a word."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_AFTER_S // 2)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD_AFTER_S // 6)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_AFTER_S * 1000)
+    return made

@@ -1,0 +1,111 @@
+"""The times of a lease, and the fence, by a clock that a test can move."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from rig import faultproxy
+from rig.faultproxy import Asked, answer
+from schedkit.kube.client import Client
+from schedkit.kube.config import Connection
+from schedkit.kube.errors import FencedError
+from schedkit.kube.lease import Elector, Terms
+
+
+class Hands:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param({"lease_s": 10, "act_s": 9.5}, id="acting until the lease ends"),
+        pytest.param({"act_s": 3, "retry_s": 2}, id="one failed renewal would be the end"),
+        pytest.param({"retry_s": 0}, id="no pause between renewals"),
+    ],
+)
+def test_terms_without_room_for_a_failure_are_refused(times: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="leaves no room"):
+        Terms(**times)
+
+
+def lease(version: int, holder: str) -> bytes:
+    body = {"metadata": {"name": "lock", "resourceVersion": str(version)}, "spec": {"holderIdentity": holder}}
+    return answer(json.dumps(body).encode())
+
+
+MISSING = answer(b"{}", code=404)
+
+
+def test_the_fence_closes_before_the_lease_ends_counted_from_when_the_request_was_sent() -> None:
+    clock = Hands()
+
+    async def slowly(_: Asked) -> bytes:
+        clock.now += 4  # the server took its time
+        return lease(1, "me")
+
+    async def play() -> None:
+        async with faultproxy.scripted(MISSING, slowly) as server, Client(Connection(server.url)) as client:
+            terms = Terms(lease_s=20, act_s=10, retry_s=1)
+            elector = Elector(client, name="lock", namespace="ns", identity="me", terms=terms, clock=clock)
+            with pytest.raises(FencedError):
+                elector.fence()
+            await elector.acquire()
+
+            assert elector.fence() == pytest.approx(20 * 0.9 - 4)
+            clock.now += 5.9
+            assert elector.fence() > 0
+            clock.now += 0.2
+            assert not elector.leads
+            with pytest.raises(FencedError, match="me no longer holds the lease ns/lock"):
+                elector.fence()
+
+    asyncio.run(play())
+
+
+def test_a_renewal_that_took_longer_than_the_lease_does_not_open_the_fence() -> None:
+    clock = Hands()
+
+    async def too_slowly(_: Asked) -> bytes:
+        clock.now += 60
+        return lease(1, "me")
+
+    async def play() -> None:
+        async with (
+            faultproxy.scripted(MISSING, too_slowly) as server,
+            Client(Connection(server.url)) as client,
+        ):
+            elector = Elector(client, name="lock", namespace="ns", identity="me", clock=clock)
+            await elector.acquire()
+            with pytest.raises(FencedError):
+                elector.fence()
+
+    asyncio.run(play())
+
+
+def test_a_release_that_a_renewal_overtook_is_repeated_on_what_is_there_now() -> None:
+    conflict = answer(b'{"reason":"Conflict"}', code=409)
+
+    async def play() -> tuple[str, list[Asked]]:
+        script = (MISSING, lease(1, "me"), conflict, lease(2, "me"), lease(3, ""))
+        async with faultproxy.scripted(*script) as server, Client(Connection(server.url)) as client:
+            elector = Elector(client, name="lock", namespace="ns", identity="me")
+            await elector.acquire()
+            await elector.release()
+            return elector.holder, server.asked
+
+    holder, asked = asyncio.run(play())
+
+    assert holder == ""
+    assert [each.method for each in asked] == ["GET", "POST", "PATCH", "GET", "PATCH"]
+    assert json.loads(asked[-1].body)["metadata"]["resourceVersion"] == "2"
+    assert json.loads(asked[-1].body)["spec"]["holderIdentity"] == ""
