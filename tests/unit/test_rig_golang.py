@@ -29,8 +29,7 @@ GO = """#!/bin/sh
 [ "$1" = env ] && echo go1.99.0 && exit
 while [ "$1" != -o ]; do shift; done
 cat go.mod >> "$GOCACHE.seen"
-setsid sleep {mark} &
-[ -e ready ] || wait
+[ -e ready ] || {{ setsid sleep {mark} > /dev/null 2>&1 & wait; }}
 cp "$GOCACHE.seen" "$2"
 """
 
