@@ -18,6 +18,7 @@ from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from schedkit.kube import config, errors
 from schedkit.kube.client import Client, Selection
+from schedkit.kube.informer import Informer
 from schedkit.kube.resources import FullMetadata, Resource
 
 R = TypeVar("R")
@@ -163,6 +164,30 @@ def test_cluster_wide_kinds_and_plain_endpoints_are_read(cluster: ControlPlane, 
 
     assert namespace in {each.metadata.name for each in found if each.metadata}
     assert ready == "ok"
+
+
+def test_a_closed_client_has_no_connection_left_whatever_was_under_way(
+    cluster: ControlPlane, namespace: str
+) -> None:
+    async def interrupted_after(seconds: float) -> int:
+        async with Client(config.discover(cluster.kubeconfig, env={})) as client:
+            following = asyncio.create_task(Informer(client, MAPS, Selection(namespace)).run())
+            await asyncio.sleep(seconds)  # while it connects, shakes hands, lists, or watches
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        return connections(cluster)
+
+    before = connections(cluster)  # the rig's own
+
+    assert [asyncio.run(interrupted_after(moment / 1000)) for moment in range(40)] == [before] * 40
+
+
+def connections(cluster: ControlPlane) -> int:
+    """This process's sockets that lead to the API server, as the kernel sees them."""
+    mine = {link.readlink().name for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    port = f":{cluster.layout.ports.api:04X}"
+    return sum(row[2].endswith(port) and f"socket:[{row[9]}]" in mine for row in rows)
 
 
 # Credentials and ways to the server

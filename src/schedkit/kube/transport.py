@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ Observer: TypeAlias = Callable[[str, str, int, float], None]
 _REQUESTS_AT_ONCE = 64
 _DEAD_AFTER_S = 30  # unanswered keep-alives or unacknowledged data end a connection
 _CONNECT_S = 10
+_CLOSE_S = 1
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})  # our patches are merges and applies
 
 
@@ -55,13 +57,36 @@ class Transport:
         self._connection = connection
         self._observe = observe or (lambda *_: None)
         headers = {"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "identity"}
-        self._requests = _session(headers, limit=_REQUESTS_AT_ONCE)
-        self._watches = _session(headers, limit=0)
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._requests = self._session(headers, limit=_REQUESTS_AT_ONCE)
+        self._watches = self._session(headers, limit=0)
 
     async def close(self) -> None:
-        """End all connections."""
+        """End all connections; none is left when this returns."""
         await self._requests.close()
         await self._watches.close()
+        await self._end_farewells()
+
+    async def _end_farewells(self) -> None:
+        """Cut short what asyncio still has to say on TLS connections that were given up: up to 30 s each."""
+        for each in self._sockets:
+            with suppress(OSError):  # most are closed already
+                each.shutdown(socket.SHUT_RDWR)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0)
+
+    def _session(self, headers: Mapping[str, str], *, limit: int) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=60, socket_factory=self._socket)
+        return aiohttp.ClientSession(
+            headers=headers, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+        )
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = _lively_socket(address)
+        self._sockets.add(made)
+        return made
 
     async def ask(self, request: Request, patience: Patience, fence: Fence) -> bytes:
         """The server's answer; raise what it stands for, after retries, when it is none."""
@@ -194,13 +219,6 @@ def _unavailable(error: Exception, request: Request, server: str) -> Unavailable
     acted = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     why = str(error) or "it did not answer in time"
     return UnavailableError(f"{request.method} {request.path} on {server} failed: {why}", acted=acted)
-
-
-def _session(headers: Mapping[str, str], *, limit: int) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(limit=limit, keepalive_timeout=60, socket_factory=_lively_socket)
-    return aiohttp.ClientSession(
-        headers=headers, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
-    )
 
 
 def _lively_socket(address: aiohttp.AddrInfoType) -> socket.socket:
