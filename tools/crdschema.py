@@ -58,7 +58,7 @@ def field_schema(field: inspect.Field, owner: type[msgspec.Struct]) -> Schema:
     schema = type_schema(field.type)
     described = docstrings(owner).get(field.name)
     if described:
-        schema = {"type": schema.pop("type", None), "description": described} | schema
+        schema = {"type": None, "description": None} | schema | {"description": described}
     return {word: value for word, value in schema.items() if value is not None}
 
 

@@ -67,7 +67,7 @@ def test_a_field_has_the_name_that_the_api_gives_it(field: str, expected: str) -
         ("x:" + "t" * 129, False),
     ],
 )
-def test_python_reads_the_grammar_as_the_api_server_does(text: str, is_image: bool) -> None:  # noqa: FBT001
+def test_python_reads_the_grammar_as_the_api_server_does(text: str, is_image: bool) -> None:
     assert bool(re.match(grammar.IMAGE, text)) == is_image
 
 

@@ -153,9 +153,9 @@ class NodeSelector(ApiType, frozen=True):
 class PreferredSchedulingTerm(ApiType, frozen=True):
     """A term with a weight. A DaemonSet runs a pod on each node that it may, so nothing follows from it."""
 
-    weight: Annotated[int, schema(required=True, minimum=1, maximum=100)] = 1
+    weight: Annotated[int, schema(required=True, minimum=1, maximum=100)] = 0
     """From 1 to 100."""
-    preference: Annotated[NodeSelectorTerm, schema(required=True)] = NodeSelectorTerm()
+    preference: Annotated[NodeSelectorTerm, schema(required=True)] | None = None
     """The term."""
 
 

@@ -21,7 +21,6 @@ from schedkit.model.podparts import (
     Environment,
     LocalReference,
     PullPolicy,
-    Resources,
     Tolerations,
 )
 from schedkit.model.schema import ApiType, Rule, schema
@@ -158,7 +157,7 @@ class SchedExtSpec(ApiType, frozen=True):
     """Arguments for the scheduler. The image's own if left out."""
     env: Environment = ()
     """Variables in the scheduler's environment."""
-    resources: BoundedResources = Resources()
+    resources: BoundedResources | None = None
     """CPU and memory of the scheduler. None are asked for, and none limited, if left out."""
     image_pull_policy: PullPolicy | None = None
     """When a node pulls the image. Left out: `Always` for no tag or `latest`, otherwise `IfNotPresent`."""

@@ -22,7 +22,10 @@ def api_name(field: str) -> str:
 
 
 class ApiType(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=api_name):
-    """What the API server stores, or a part of it. Fields it leaves out have their default."""
+    """What the API server stores, or a part of it. Fields it leaves out have their default.
+
+    Fields with their default are not written, so that of a required field must be a value it cannot have.
+    """
 
 
 @dataclass(frozen=True, slots=True)
