@@ -44,8 +44,12 @@ format: setup ## format the code and mend what ruff can
 	$(BIN)/ruff check --quiet --fix-only src tests tools
 	$(BIN)/ruff format src tests tools
 
+.PHONY: manifests
+manifests: setup ## write the CRD and its reference anew, from the types
+	$(PYTHON) tools/manifests.py
+
 .PHONY: generate
-generate: setup ## rewrite the generated parts of the documents
+generate: manifests ## rewrite everything that is generated
 	$(PYTHON) tools/generate.py
 
 .PHONY: lint
@@ -54,6 +58,7 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 	$(BIN)/ruff check --quiet src tests tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(PYTHON) tools/manifests.py --check
 	$(PYTHON) tools/generate.py --check
 
 .PHONY: check

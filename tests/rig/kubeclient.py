@@ -27,6 +27,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 _WATCH_S = 300
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
@@ -126,7 +127,7 @@ class Client:
             return error
         return None
 
-    def patch(self, path: str, body: Mapping[str, Any], *, kind: str = MERGE_PATCH) -> JsonObject:
+    def patch(self, path: str, body: Mapping[str, Any] | list[Any], *, kind: str = MERGE_PATCH) -> JsonObject:
         return self._request("PATCH", path, body, kind=kind)
 
     def delete(self, path: str, options: Mapping[str, Any] | None = None, **query: str) -> JsonObject:
@@ -147,7 +148,12 @@ class Client:
             connection.close()
 
     def _request(
-        self, verb: str, url: str, body: Mapping[str, Any] | None = None, *, kind: str = "application/json"
+        self,
+        verb: str,
+        url: str,
+        body: Mapping[str, Any] | list[Any] | None = None,
+        *,
+        kind: str = "application/json",
     ) -> JsonObject:
         headers = {"Content-Type": kind} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None

@@ -80,3 +80,13 @@ def test_a_package_without_a_place_in_the_contract_breaks_it(copy: Path) -> None
 
     assert done.returncode == 1
     assert "utilities" in done.stdout
+
+
+@pytest.mark.parametrize("imported", ["aiohttp", "asyncio", "logging", "os", "socket", "time", "urllib"])
+def test_the_model_may_not_import_what_acts_or_waits(copy: Path, imported: str) -> None:
+    add_module(copy, "schedkit.model.spoiled", f"import {imported}\n")
+
+    done = lint(copy)
+
+    assert done.returncode == 1
+    assert f"schedkit.model.spoiled -> {imported}" in done.stdout

@@ -1,0 +1,68 @@
+"""How the API types say what their CRD says about them.
+
+A type's fields become properties, its docstrings descriptions, and `schema(...)` beside a field's type
+the rest: limits, and rules in CEL. None of it is checked when an object is decoded: objects may be older than
+a rule, and one of them must not end a watch over all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+# words that the API spells in capitals
+_ACRONYMS = {"pid": "PID"}
+
+
+def api_name(field: str) -> str:
+    """A field's name as the API spells it: `host_pid` is `hostPID`."""
+    first, *others = field.split("_")
+    return first + "".join(_ACRONYMS.get(word, word.capitalize()) for word in others)
+
+
+class ApiType(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=api_name):
+    """What the API server stores, or a part of it. Fields it leaves out have their default.
+
+    Fields with their default are not written, so that of a required field must be a value it cannot have.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition in CEL, and what to tell the user who breaks it."""
+
+    holds: str
+    message: str
+    # CEL for a message that fits the mistake; `message` stays for when it cannot be computed
+    explain: str | None = None
+    # which field is wrong; None: the one that the rule is about
+    field_path: str | None = None
+
+    def as_schema(self) -> dict[str, str]:
+        """As a CRD spells it."""
+        optional = {"messageExpression": self.explain, "fieldPath": self.field_path}
+        present = {word: value for word, value in optional.items() if value is not None}
+        return {"rule": self.holds, "message": self.message, **present}
+
+
+# the object around a field lists it as required; an object's own `required` is a list of names
+REQUIRED = "x-required"
+
+
+def schema(*rules: Rule, **keywords: object) -> msgspec.Meta:
+    """What the CRD says about a value, beside its type."""
+    validations = {"x-kubernetes-validations": [rule.as_schema() for rule in rules]} if rules else {}
+    return msgspec.Meta(extra_json_schema={**_spelled(keywords), **validations})
+
+
+def _spelled(keywords: dict[str, object]) -> dict[str, object]:
+    """Extensions with their full names; every other keyword is spelled as JSON schema does."""
+    extensions = {
+        "required": REQUIRED,
+        "list_type": "x-kubernetes-list-type",
+        "list_map_keys": "x-kubernetes-list-map-keys",
+        "int_or_string": "x-kubernetes-int-or-string",
+        "map_type": "x-kubernetes-map-type",
+    }
+    return {extensions.get(word, word): value for word, value in keywords.items()}

@@ -1,0 +1,203 @@
+"""The DaemonSet of a SchedExt: what the contract says, and the few additions that are allowed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedkit.model import grammar
+from schedkit.model.claims import claim_value, open_terms
+from schedkit.model.objects import legacy_template, render, render_template
+from schedkit.model.podparts import CLAIM_KEY, NodeLabelRequirement, NodeSelectorTerm
+from schedkit.model.schedext import ObjectMeta, SchedExt, SchedExtSpec
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "tests/golden/templates"
+CASES = sorted(file.stem for file in TEMPLATES.glob("*.yaml"))
+IMAGE = "ghcr.io/schedkit/scheds/scx_rusty:latest"
+
+
+def schedext(**spec: Any) -> SchedExt:  # noqa: ANN401 - any field of the spec
+    meta = ObjectMeta(name="scx-rusty", namespace="default", uid="uid-1")
+    return SchedExt(metadata=meta, spec=SchedExtSpec(**{"sched": IMAGE, **spec}))
+
+
+def rendered(case: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is rendered for a golden file, and what the file says."""
+    asked, expected = yaml.safe_load_all((TEMPLATES / f"{case}.yaml").read_text())
+    return as_json(render(msgspec.convert(asked, SchedExt))), expected
+
+
+def as_json(value: msgspec.Struct | None) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(msgspec.json.encode(value))
+
+
+def template_hash(daemon_set: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(daemon_set["spec"]["template"], sort_keys=True).encode()).hexdigest()
+
+
+# The contract
+
+
+def test_a_bare_schedext_yields_the_daemon_set_of_the_contract_and_the_allowed_additions() -> None:
+    daemon_set = as_json(render(schedext()))
+
+    pod = daemon_set["spec"]["template"]["spec"]
+    assert pod.pop("automountServiceAccountToken") is False
+    assert pod["containers"][0].pop("terminationMessagePolicy") == "FallbackToLogsOnError"
+    (kind,) = pod.pop("affinity").values()
+    assert [
+        [requirement["key"] for requirement in term["matchExpressions"]]
+        for term in kind["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    ] == [[CLAIM_KEY], [CLAIM_KEY]]
+    owner = {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "name": "scx-rusty", "uid": "uid-1"}
+    assert daemon_set == {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": "scx-rusty",
+            "namespace": "default",
+            "labels": {"managed-by": "sked-controller"},
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {
+            "selector": {"matchLabels": {"name": "scx-rusty"}},
+            "template": {
+                "metadata": {"labels": {"name": "scx-rusty", "managed-by": "sked-controller"}},
+                "spec": {
+                    "containers": [{"name": "scx", "image": IMAGE, "securityContext": {"privileged": True}}]
+                },
+            },
+        },
+    }
+
+
+def test_the_legacy_template_is_the_contract_without_the_additions() -> None:
+    bare = as_json(render_template(schedext()))
+    del bare["spec"]["affinity"], bare["spec"]["automountServiceAccountToken"]
+    del bare["spec"]["containers"][0]["terminationMessagePolicy"]
+
+    assert as_json(legacy_template(schedext())) == bare
+
+
+@pytest.mark.parametrize(
+    "spec", [{"args": ("--fast",)}, {"host_pid": True}, {"node_selector": {"pool": "a"}}], ids=str
+)
+def test_no_legacy_template_does_what_only_this_sked_can(spec: dict[str, Any]) -> None:
+    assert legacy_template(schedext(**spec)) is None
+
+
+# Golden templates
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_daemon_set_is_the_golden_one(case: str) -> None:
+    actual, expected = rendered(case)
+
+    assert actual == expected, f"rendered:\n{yaml.safe_dump(actual, sort_keys=False)}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pods_restart_only_in_a_release_that_says_so(case: str) -> None:
+    released = dict(line.split()[::-1] for line in (TEMPLATES / "hashes.txt").read_text().splitlines())
+    unreleased = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
+    is_announced = "restarts schedulers" in unreleased
+
+    actual, _ = rendered(case)
+    assert is_announced or template_hash(actual) == released[case], (
+        f"the pods of {case} changed, so an upgrade would restart schedulers on whole fleets: undo it, or "
+        "write `restarts schedulers` into CHANGELOG's Unreleased section, and the new hash into hashes.txt"
+    )
+
+
+# Claims
+
+names = st.from_regex(r"\A[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?\Z")
+
+
+@given(names, names)
+def test_a_claim_is_a_label_value_that_begins_with_the_name(namespace: str, name: str) -> None:
+    value = claim_value(namespace, name)
+
+    assert re.match(grammar.LABEL_VALUE, value)
+    assert len(value) <= 63
+    assert value.startswith(name[:40].rstrip("-."))
+
+
+@given(st.lists(st.tuples(names, names), min_size=2, max_size=8, unique=True))
+def test_no_two_schedexts_have_the_same_claim(pairs: list[tuple[str, str]]) -> None:
+    assert len({claim_value(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_the_slash_between_namespace_and_name_counts() -> None:
+    assert claim_value("a", "b-c") != claim_value("a-b", "c")
+
+
+def matches(term: NodeSelectorTerm, labels: dict[str, str]) -> bool:
+    """Whether the Kubernetes scheduler lets such a pod onto a node with those labels."""
+    return bool(term.match_expressions) and all(
+        _meets(each, labels.get(each.key)) for each in term.match_expressions
+    )
+
+
+def _meets(requirement: NodeLabelRequirement, value: str | None) -> bool:
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    raise AssertionError(requirement)
+
+
+requirements = st.one_of(
+    st.builds(
+        NodeLabelRequirement,
+        key=st.sampled_from("ab"),
+        operator=st.sampled_from(["In", "NotIn"]),
+        values=st.lists(st.sampled_from("xy"), min_size=1, max_size=2).map(tuple),
+    ),
+    st.builds(
+        NodeLabelRequirement,
+        key=st.sampled_from("ab"),
+        operator=st.sampled_from(["Exists", "DoesNotExist"]),
+    ),
+)
+terms = st.builds(NodeSelectorTerm, match_expressions=st.lists(requirements, max_size=2).map(tuple))
+node_labels = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xyz"))
+
+
+@given(st.lists(terms, min_size=1, max_size=3).map(tuple), node_labels)
+@pytest.mark.parametrize(
+    ("claim", "admits"), [(None, True), ("mine", True), ("none", False), ("another", False)]
+)
+def test_an_open_template_admits_what_the_user_wants_unless_somebody_else_claims_it(
+    claim: str | None,
+    admits: bool,
+    wanted: tuple[NodeSelectorTerm, ...],
+    labels: dict[str, str],
+) -> None:
+    node = labels if claim is None else {**labels, CLAIM_KEY: claim}
+
+    admitted = any(matches(term, node) for term in open_terms("mine", wanted))
+
+    assert admitted == (admits and any(matches(term, labels) for term in wanted))
+
+
+@pytest.mark.parametrize(
+    ("labels", "admits"), [({}, True), ({CLAIM_KEY: "mine"}, True), ({CLAIM_KEY: "none"}, False)]
+)
+def test_without_a_wish_every_unclaimed_node_is_admitted(labels: dict[str, str], admits: bool) -> None:
+    assert any(matches(term, labels) for term in open_terms("mine")) == admits

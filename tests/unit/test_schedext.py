@@ -1,0 +1,170 @@
+"""The API types: what they read, and what is generated from them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from schedkit.model import grammar
+from schedkit.model.schedext import SchedExt, SchedExtSpec
+from schedkit.model.schema import api_name
+
+ROOT = Path(__file__).parents[2]
+CRD = Path("config/crd/bases/sked.schedkit.io_schedexts.yaml")
+REFERENCE = Path("docs/sked/crd-reference.md")
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        pytest.param("{}", SchedExtSpec(), id="an object with nothing in it"),
+        pytest.param('{"spec": {}}', SchedExtSpec(), id="a spec without its required field"),
+        pytest.param(
+            '{"spec": {"sched": "x", "from": "the future"}, "more": 1}',
+            SchedExtSpec(sched="x"),
+            id="fields of a later version",
+        ),
+        pytest.param(
+            '{"spec": {"sched": "NOT AN IMAGE"}}', SchedExtSpec(sched="NOT AN IMAGE"), id="older than a rule"
+        ),
+        pytest.param('{"spec": {"hostPID": true}}', SchedExtSpec(host_pid=True), id="the API's own spelling"),
+    ],
+)
+def test_an_object_is_read_whatever_it_lacks(text: str, spec: SchedExtSpec) -> None:
+    assert msgspec.json.decode(text, type=SchedExt).spec == spec
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [("sched", "sched"), ("image_pull_policy", "imagePullPolicy"), ("host_pid", "hostPID")],
+)
+def test_a_field_has_the_name_that_the_api_gives_it(field: str, expected: str) -> None:
+    assert api_name(field) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_image"),
+    [
+        ("scx_rusty", True),
+        ("localhost:5000/scx_rusty:v1", True),
+        ("ghcr.io/schedkit/scx_rusty@sha256:" + "0" * 64, True),
+        ("ghcr.io/schedkit/scx_rusty@sha256:" + "0" * 63, False),
+        ("ghcr.io:65536/x", False),
+        ("ghcr.io:65535/x", True),
+        ("Schedkit/x", False),
+        ("x:" + "t" * 129, False),
+    ],
+)
+def test_python_reads_the_grammar_as_the_api_server_does(text: str, is_image: bool) -> None:
+    assert bool(re.match(grammar.IMAGE, text)) == is_image
+
+
+# What is generated
+
+
+def run_tool(root: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(ROOT / "tools/manifests.py"), "--root", str(root), *flags]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The generated files, in a folder that a test may spoil."""
+    for file in (CRD, REFERENCE):
+        (tmp_path / file).parent.mkdir(parents=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    return tmp_path
+
+
+def test_what_is_generated_is_up_to_date() -> None:
+    done = run_tool(ROOT, "--check")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", [CRD, REFERENCE], ids=str)
+def test_a_hand_edited_file_is_named_and_mended(copy: Path, file: Path) -> None:
+    good = (copy / file).read_text()
+    (copy / file).write_text(good.replace("Image of the scheduler", "Picture of the scheduler"))
+
+    done = run_tool(copy, "--check")
+    assert done.returncode == 1
+    assert done.stderr == f"{file} is out of date: run `make manifests` and commit the result\n"
+
+    assert run_tool(copy).returncode == 0
+    assert (copy / file).read_text() == good
+
+
+@pytest.fixture(scope="module")
+def properties() -> dict[str, Any]:
+    """Every part of the CRD's schema, by its path."""
+    crd = yaml.safe_load((ROOT / CRD).read_text())
+    (version,) = crd["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]
+    return {path: part for name in ("spec", "status") for path, part in parts(name, schema[name])}
+
+
+def parts(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, part in schema.get("properties", {}).items():
+        yield from parts(f"{path}.{name}", part)
+    for word in ("items", "additionalProperties"):
+        if word in schema:
+            yield from parts(f"{path}[]", schema[word])
+
+
+def test_every_field_is_described(properties: dict[str, Any]) -> None:
+    named = {path: part for path, part in properties.items() if not path.endswith("[]")}
+
+    assert [path for path, part in named.items() if not part.get("description", "").endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("is_such", "limit"),
+    [
+        pytest.param(lambda part: "items" in part, "maxItems", id="lists"),
+        pytest.param(lambda part: "additionalProperties" in part, "maxProperties", id="maps"),
+        pytest.param(
+            lambda part: part.get("type") == "string" and not {"enum", "format"} & part.keys(),
+            "maxLength",
+            id="strings",
+        ),
+    ],
+)
+def test_nothing_grows_without_limit(
+    properties: dict[str, Any], is_such: Callable[[dict[str, Any]], bool], limit: str
+) -> None:
+    such = {path: part for path, part in properties.items() if is_such(part)}
+
+    assert such
+    assert [path for path, part in such.items() if limit not in part] == []
+
+
+def test_every_rule_says_on_one_line_what_is_wrong(properties: dict[str, Any]) -> None:
+    rules = [rule for part in properties.values() for rule in part.get("x-kubernetes-validations", [])]
+
+    assert len(rules) > 20
+    assert [rule for rule in rules if len(rule["message"]) < 20 or "\n" in rule["message"]] == []
+
+
+def test_the_sample_is_the_one_that_users_know() -> None:
+    sample = yaml.safe_load((ROOT / "config/samples/sked_v1_schedext.yaml").read_text())
+
+    assert sample == {
+        "apiVersion": "sked.schedkit.io/v1",
+        "kind": "SchedExt",
+        "metadata": {"name": "scx-rusty", "namespace": "default"},
+        "spec": {"sched": "ghcr.io/schedkit/scheds/scx_rusty:latest"},
+    }

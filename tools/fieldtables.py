@@ -1,0 +1,62 @@
+"""Tables of an API type's fields in Markdown: the reference that users read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from crdschema import Schema, struct_schema
+
+_PARTS = ("spec", "status")
+
+
+def tables(kind: type[msgspec.Struct]) -> str:
+    """One table for each object inside spec and status, in the order in which they appear."""
+    whole = struct_schema(kind)["properties"]
+    return "\n" + "".join(_table(path, part) for name in _PARTS for path, part in _objects(name, whole[name]))
+
+
+def _objects(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
+    """That object and those inside it, each with its path."""
+    if "properties" in schema:
+        yield path, schema
+    for name, part in schema.get("properties", {}).items():
+        yield from _objects(f"{path}.{name}", part)
+    if "items" in schema:
+        yield from _objects(f"{path}[]", schema["items"])
+
+
+def _table(path: str, schema: Schema) -> str:
+    head = f"### `{path}`\n\n{schema['description']}\n\n| field | type | description |\n|---|---|---|\n"
+    required = schema.get("required", [])
+    rows = (_row(name, part, required=name in required) for name, part in schema["properties"].items())
+    return head + "".join(rows) + _rules(schema) + "\n"
+
+
+def _row(name: str, part: Schema, *, required: bool) -> str:
+    notes = ["**Required.**"] if required else []
+    if "default" in part:
+        notes.append(
+            f"Default `{str(part['default']).lower() if part['type'] == 'boolean' else part['default']}`."
+        )
+    words = " ".join([part.get("description", ""), *notes]).replace("|", r"\|")
+    return f"| `{name}` | {_kind(part)} | {words} |\n"
+
+
+def _kind(part: Schema) -> str:
+    """A type in a few words."""
+    if "x-kubernetes-int-or-string" in part:
+        return "integer or string"
+    if "enum" in part:
+        return " or ".join(f"`{value}`" for value in part["enum"])
+    if "items" in part:
+        return f"list of {_kind(part['items'])}"
+    if "additionalProperties" in part:
+        return f"map to {_kind(part['additionalProperties'])}"
+    return str(part.get("format") if part.get("format") == "date-time" else part["type"])
+
+
+def _rules(schema: Schema) -> str:
+    """What is refused, in the words of the API server."""
+    messages = [rule["message"] for rule in schema.get("x-kubernetes-validations", [])]
+    return "".join(f"\n* {message}" for message in messages) + ("\n" if messages else "")

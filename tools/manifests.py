@@ -1,0 +1,111 @@
+"""Writes the CRD and the tables of its reference, both from the types in `schedkit.model.schedext`.
+
+With `--check` it changes nothing, and says which files are out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import yaml
+from crdschema import Schema, root_schema
+from fieldtables import tables
+
+from schedkit.model import schedext
+from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
+
+CRD = Path("config/crd/bases") / f"{GROUP}_{PLURAL}.yaml"
+REFERENCE = Path("docs/sked/crd-reference.md")
+_TABLES = re.compile(r"(?<=<!-- generated tables -->\n).*?(?=<!-- end of generated tables -->)", re.DOTALL)
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """YAML as people write it: a value that appears twice is written twice."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the name is PyYAML's
+        """Of anything, so that no part refers to another."""
+        return True
+
+
+def crd() -> Schema:
+    """The CustomResourceDefinition."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["scx"],
+            },
+            "scope": "Namespaced",
+            "versions": [_version()],
+        },
+    }
+
+
+def _version() -> Schema:
+    return {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": _columns(),
+        "schema": {"openAPIV3Schema": root_schema(SchedExt, schedext.RULES)},
+    }
+
+
+def _columns() -> list[Schema]:
+    ready = '.status.conditions[?(@.type=="Ready")]'
+    return [
+        _column("Sched", "string", ".spec.sched"),
+        _column("Desired", "integer", ".status.nodes.desired"),
+        _column("Attached", "integer", ".status.nodes.attached"),
+        _column("PodsReady", "integer", ".status.nodes.podsReady"),
+        _column("Ready", "string", f"{ready}.status"),
+        _column("Reason", "string", f"{ready}.reason") | {"priority": 1},
+        _column("Age", "date", ".metadata.creationTimestamp"),
+    ]
+
+
+def _column(name: str, kind: str, path: str) -> Schema:
+    return {"name": name, "type": kind, "jsonPath": path}
+
+
+def generated(root: Path) -> dict[Path, str]:
+    """Each generated file with its whole new text."""
+    head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
+    reference = (root / REFERENCE).read_text()
+    return {
+        root / CRD: head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110),
+        root / REFERENCE: _TABLES.sub(lambda _: tables(SchedExt), reference),
+    }
+
+
+def main() -> int:
+    """Write, or with `--check` compare; 1 when something is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
+    chosen = parser.parse_args()
+    fresh = generated(chosen.root)
+    outdated = {file: text for file, text in fresh.items() if not file.exists() or file.read_text() != text}
+    for file, text in outdated.items():
+        if chosen.check:
+            name = file.relative_to(chosen.root)
+            sys.stderr.write(f"{name} is out of date: run `make manifests` and commit the result\n")
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    return 1 if chosen.check and outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
