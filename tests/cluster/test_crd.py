@@ -16,6 +16,8 @@ from rig.controlplane import ControlPlane
 from rig.kubeclient import ApiError, JsonObject
 from schedkit.model.schedext import SchedExtSpec
 
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
+
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedexts.yaml"
 REFUSALS: list[JsonObject] = yaml.safe_load((ROOT / "tests/golden/refusals.yaml").read_text())

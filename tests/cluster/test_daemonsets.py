@@ -22,6 +22,8 @@ from schedkit.model.differences import Operation, differences, is_legacy
 from schedkit.model.objects import legacy_template, render
 from schedkit.model.schedext import SchedExt, SchedExtSpec
 
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
+
 ROOT = Path(__file__).parents[2]
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
 EXAMPLES = settings(

@@ -21,6 +21,8 @@ from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer
 from schedkit.kube.resources import FullMetadata, Resource
 
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
+
 R = TypeVar("R")
 
 

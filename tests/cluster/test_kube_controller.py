@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 
 from rig import objects
 from rig.controlplane import ControlPlane
@@ -21,6 +22,8 @@ from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.informer import Informer
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import FullMetadata, Key, OwnerReference, Resource
+
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
 
 
 class ConfigMap(msgspec.Struct, gc=False):

@@ -28,6 +28,8 @@ from schedkit.kube.informer import Informer, Limits
 from schedkit.kube.resources import Described, FullMetadata, Key, Resource
 from schedkit.kube.retries import Patience
 
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
+
 T = TypeVar("T", bound=Described)
 
 

@@ -25,6 +25,8 @@ from schedkit.kube.config import Connection
 from schedkit.kube.errors import FencedError
 from schedkit.kube.lease import Elector, LeaseLostError, Terms
 
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
+
 TERMS = Terms(lease_s=3, act_s=2, retry_s=0.4)
 _SOURCES = Path(__file__).parents[2] / "src"
 

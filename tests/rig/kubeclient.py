@@ -127,6 +127,9 @@ class Client:
             return error
         return None
 
+    def replace(self, path: str, body: Mapping[str, Any]) -> JsonObject:
+        return self._request("PUT", path, body)
+
     def patch(self, path: str, body: Mapping[str, Any] | list[Any], *, kind: str = MERGE_PATCH) -> JsonObject:
         return self._request("PATCH", path, body, kind=kind)
 
