@@ -6,6 +6,16 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 PYTHON := $(BIN)/python
+# both paths go through shells and kernel command lines
+ifneq ($(words $(CURDIR))$(findstring ',$(CURDIR))$(findstring ",$(CURDIR)),1)
+$(error clone to a folder whose path has no space and no quote in it, not to $(CURDIR))
+endif
+ifneq ($(filter-out /%,$(XDG_CACHE_HOME))$(findstring ',$(XDG_CACHE_HOME))$(findstring ",$(XDG_CACHE_HOME)),)
+$(error set XDG_CACHE_HOME to an absolute path without a space or quote, not to $(XDG_CACHE_HOME))
+endif
+ifeq ($(HOME)$(XDG_CACHE_HOME),)
+$(error set HOME or XDG_CACHE_HOME: there is no place for the cache)
+endif
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedkit
 
 # what tests and rigs run ends when make does, even when make is killed. For that make must start them
@@ -18,6 +28,9 @@ CMD ?= uname -a
 
 # as typed: make would read the shell's $(...) as its own
 export VM_COMMAND := $(value CMD)
+# make would export what stands on its command line itself, expanded: $(shell …) would run on the host
+unexport CMD
+MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
 # where rigs find uv, also when the machine has none
 export UV := $(CURDIR)/tools/uv

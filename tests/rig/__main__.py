@@ -13,8 +13,8 @@ from rig.errors import RigError, Unavailable
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C does
-    processes.sweep()
     try:
+        processes.sweep()
         return _execute(options)
     except KeyboardInterrupt:
         return 0 if options.command == "cluster" else 130  # to interrupt a cluster is to end it well

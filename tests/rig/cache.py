@@ -15,12 +15,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rig.errors import Unavailable
+
 
 def root() -> Path:
     """The cache folder: `$XDG_CACHE_HOME/schedkit`, `~/.cache/schedkit` by default."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(base) / "schedkit"
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{path} cannot be made: {error.strerror}"
+        raise Unavailable("the cache", why, "set XDG_CACHE_HOME to a writable folder") from error
     return path
 
 

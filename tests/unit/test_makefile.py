@@ -80,7 +80,7 @@ def test_a_command_reaches_the_vm_as_it_was_typed(tmp_path: Path) -> None:
     stand_in = tmp_path / "python"
     stand_in.write_text(f'#!/bin/sh\nfor word; do :; done\nprintf %s "$word" > {tmp_path}/last-word\n')
     stand_in.chmod(0o755)
-    typed = """echo "it's $(uname -r)" ; exit 3"""
+    typed = f"""echo "it's $(uname -r)" $(shell touch {tmp_path}/ran-on-the-host); exit 3"""
 
     words = ["make", "--old-file=.venv/.ready", "vm", f"PYTHON={stand_in}", f"CMD={typed}"]
     subprocess.run(
@@ -88,6 +88,7 @@ def test_a_command_reaches_the_vm_as_it_was_typed(tmp_path: Path) -> None:
     )
 
     assert (tmp_path / "last-word").read_text() == typed
+    assert not (tmp_path / "ran-on-the-host").exists()
 
 
 def test_help_is_the_default_and_names_every_target_but_itself() -> None:
