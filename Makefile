@@ -13,8 +13,8 @@ endif
 ifneq ($(filter-out /%,$(XDG_CACHE_HOME))$(findstring ',$(XDG_CACHE_HOME))$(findstring ",$(XDG_CACHE_HOME)),)
 $(error set XDG_CACHE_HOME to an absolute path without a space or quote, not to $(XDG_CACHE_HOME))
 endif
-ifeq ($(HOME)$(XDG_CACHE_HOME),)
-$(error set HOME or XDG_CACHE_HOME: there is no place for the cache)
+ifeq ($(HOME),)
+export HOME := $(shell unset HOME; echo ~)
 endif
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedkit
 
