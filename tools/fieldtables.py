@@ -1,8 +1,11 @@
-"""Tables of an API type's fields in Markdown: the reference that users read."""
+"""Tables of an API type's fields and of its conditions' reasons, in Markdown: the users' reference."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
+from enum import StrEnum
 
 import msgspec
 from crdschema import Schema, struct_schema
@@ -14,6 +17,18 @@ def tables(kind: type[msgspec.Struct]) -> str:
     """One table for each object inside spec and status, in the order in which they appear."""
     whole = struct_schema(kind)["properties"]
     return "\n" + "".join(_table(path, part) for name in _PARTS for path, part in _objects(name, whole[name]))
+
+
+def reasons(kind: type[StrEnum]) -> str:
+    """One row for each member, with the comment beside it."""
+    rows = re.findall(r'= "(\w+)"  # (.+)', inspect.getsource(kind))
+    if [name for name, _ in rows] != [member.value for member in kind]:
+        raise ValueError(f"each member of {kind.__name__} needs a comment beside it that says what it means")
+    return (
+        "\n| reason | meaning |\n|---|---|\n"
+        + "".join(f"| `{name}` | {text} |\n" for name, text in rows)
+        + "\n"
+    )
 
 
 def _objects(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:

@@ -12,14 +12,17 @@ from pathlib import Path
 
 import yaml
 from crdschema import Schema, root_schema
-from fieldtables import tables
+from fieldtables import reasons, tables
 
 from schedkit.model import schedext
+from schedkit.model.conditions import Reason
 from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 
 CRD = Path("config/crd/bases") / f"{GROUP}_{PLURAL}.yaml"
 REFERENCE = Path("docs/sked/crd-reference.md")
-_TABLES = re.compile(r"(?<=<!-- generated tables -->\n).*?(?=<!-- end of generated tables -->)", re.DOTALL)
+_PART = re.compile(
+    r"(?P<head><!-- generated: (?P<part>\w+) -->\n).*?(?P<tail><!-- end of generated -->)", re.DOTALL
+)
 
 
 class _PlainDumper(yaml.SafeDumper):
@@ -83,9 +86,12 @@ def generated(root: Path) -> dict[Path, str]:
     """Each generated file with its whole new text."""
     head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
     reference = (root / REFERENCE).read_text()
+    parts = {"fields": tables(SchedExt), "reasons": reasons(Reason)}
     return {
         root / CRD: head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110),
-        root / REFERENCE: _TABLES.sub(lambda _: tables(SchedExt), reference),
+        root / REFERENCE: _PART.sub(
+            lambda found: found["head"] + parts[found["part"]] + found["tail"], reference
+        ),
     }
 
 

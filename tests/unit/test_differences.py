@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.daemonsets import DaemonSet
+from schedkit.model.daemonsets import DaemonSet, Volume
 from schedkit.model.differences import Operation, differences
 from schedkit.model.objects import render
 from schedkit.model.podparts import Resources
 from schedkit.model.quantities import amount
-from schedkit.model.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.schedext import HostMount, ObjectMeta, SchedExt, SchedExtSpec
 
 CONTAINER = "/spec/template/spec/containers/0"
 
@@ -91,3 +91,18 @@ def test_a_removed_field_is_one_operation() -> None:
 
 def test_a_removal_is_written_without_a_value() -> None:
     assert msgspec.json.encode(Operation("remove", "/a")) == b'{"op":"remove","path":"/a"}'
+
+
+def test_our_volumes_leave_from_among_others_by_their_places() -> None:
+    served = daemon_set(host_mounts=(HostMount.BOOT, HostMount.STATS))
+    boot, stats = served.spec.template.spec.volumes
+    pod = msgspec.structs.replace(served.spec.template.spec, volumes=(boot, Volume(name="theirs"), stats))
+    template = msgspec.structs.replace(served.spec.template, spec=pod)
+    edited = msgspec.structs.replace(served, spec=msgspec.structs.replace(served.spec, template=template))
+
+    paths = [operation.path for operation in differences(edited, daemon_set())]
+    assert paths == [
+        "/spec/template/spec/volumes/2",
+        "/spec/template/spec/volumes/0",
+        f"{CONTAINER}/volumeMounts",
+    ]

@@ -14,10 +14,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rig.nodelabels import node_labels, term_matches, terms
 from schedkit.model import grammar
 from schedkit.model.claims import claim_value, open_terms
 from schedkit.model.objects import legacy_template, render, render_template
-from schedkit.model.podparts import CLAIM_KEY, NodeLabelRequirement, NodeSelectorTerm
+from schedkit.model.podparts import CLAIM_KEY, NodeSelectorTerm
 from schedkit.model.schedext import ObjectMeta, SchedExt, SchedExtSpec
 
 ROOT = Path(__file__).parents[2]
@@ -142,43 +143,6 @@ def test_the_slash_between_namespace_and_name_counts() -> None:
     assert claim_value("a", "b-c") != claim_value("a-b", "c")
 
 
-def matches(term: NodeSelectorTerm, labels: dict[str, str]) -> bool:
-    """Whether the Kubernetes scheduler lets such a pod onto a node with those labels."""
-    return bool(term.match_expressions) and all(
-        _meets(each, labels.get(each.key)) for each in term.match_expressions
-    )
-
-
-def _meets(requirement: NodeLabelRequirement, value: str | None) -> bool:
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    raise AssertionError(requirement)
-
-
-requirements = st.one_of(
-    st.builds(
-        NodeLabelRequirement,
-        key=st.sampled_from("ab"),
-        operator=st.sampled_from(["In", "NotIn"]),
-        values=st.lists(st.sampled_from("xy"), min_size=1, max_size=2).map(tuple),
-    ),
-    st.builds(
-        NodeLabelRequirement,
-        key=st.sampled_from("ab"),
-        operator=st.sampled_from(["Exists", "DoesNotExist"]),
-    ),
-)
-terms = st.builds(NodeSelectorTerm, match_expressions=st.lists(requirements, max_size=2).map(tuple))
-node_labels = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xyz"))
-
-
 @given(st.lists(terms, min_size=1, max_size=3).map(tuple), node_labels)
 @pytest.mark.parametrize(
     ("claim", "admits"), [(None, True), ("mine", True), ("none", False), ("another", False)]
@@ -191,13 +155,13 @@ def test_an_open_template_admits_what_the_user_wants_unless_somebody_else_claims
 ) -> None:
     node = labels if claim is None else {**labels, CLAIM_KEY: claim}
 
-    admitted = any(matches(term, node) for term in open_terms("mine", wanted))
+    admitted = any(term_matches(term, node) for term in open_terms("mine", wanted))
 
-    assert admitted == (admits and any(matches(term, labels) for term in wanted))
+    assert admitted == (admits and any(term_matches(term, labels) for term in wanted))
 
 
 @pytest.mark.parametrize(
     ("labels", "admits"), [({}, True), ({CLAIM_KEY: "mine"}, True), ({CLAIM_KEY: "none"}, False)]
 )
 def test_without_a_wish_every_unclaimed_node_is_admitted(labels: dict[str, str], admits: bool) -> None:
-    assert any(matches(term, labels) for term in open_terms("mine")) == admits
+    assert any(term_matches(term, labels) for term in open_terms("mine")) == admits

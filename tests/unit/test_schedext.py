@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,10 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from msgspec import inspect
 
 from schedkit.model import grammar
-from schedkit.model.schedext import SchedExt, SchedExtSpec
-from schedkit.model.schema import api_name
+from schedkit.model.schedext import Condition, NodeTrouble, SchedExt, SchedExtSpec
+from schedkit.model.schema import REQUIRED, api_name
 
 ROOT = Path(__file__).parents[2]
 CRD = Path("config/crd/bases/sked.schedkit.io_schedexts.yaml")
@@ -69,6 +71,48 @@ def test_a_field_has_the_name_that_the_api_gives_it(field: str, expected: str) -
 )
 def test_python_reads_the_grammar_as_the_api_server_does(text: str, is_image: bool) -> None:
     assert bool(re.match(grammar.IMAGE, text)) == is_image
+
+
+# Writing
+
+
+def types_in(info: inspect.Type) -> Iterator[inspect.StructType]:
+    """Every type inside that one, and itself."""
+    if isinstance(info, inspect.StructType):
+        yield info
+        for field in info.fields:
+            yield from types_in(field.type)
+    for inner in (getattr(info, "type", None), getattr(info, "item_type", None), *getattr(info, "types", ())):
+        if inner is not None:
+            yield from types_in(inner)
+
+
+def test_a_required_field_is_always_written() -> None:
+    """A field with its default is left out: of a required one it must be a value that is refused anyway."""
+    writers = [
+        kind for kind in types_in(inspect.type_info(SchedExt)) if kind.cls.__struct_config__.omit_defaults
+    ]
+    required = [
+        (kind.cls.__name__, field.name, field.default, schema)
+        for kind in writers
+        for field in kind.fields
+        if kind.cls is not SchedExt  # which is never written whole
+        if (schema := getattr(field.type, "extra_json_schema", None) or {}).get(REQUIRED)
+    ]
+
+    assert len(required) > 10
+    assert [each for each in required if not is_refused(*each[2:])] == []
+
+
+def is_refused(default: object, schema: dict[str, Any]) -> bool:
+    """Whether the API server refuses that value; None it never sees."""
+    limits = ("enum", "minItems", "minimum", "x-kubernetes-validations")
+    return default is None or (default in ("", (), 0) and any(schema.get(limit) for limit in limits))
+
+
+def test_what_users_are_told_is_written_whole() -> None:
+    assert json.loads(msgspec.json.encode(NodeTrouble())) == {"name": "", "reason": "", "message": ""}
+    assert json.loads(msgspec.json.encode(Condition()))["status"] == "Unknown"
 
 
 # What is generated

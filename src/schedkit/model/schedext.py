@@ -230,7 +230,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
 
 
-class Condition(ApiType, frozen=True):
+class Condition(ApiType, frozen=True, omit_defaults=False):
     """One question about the resource, with its answer."""
 
     type: Annotated[str, schema(required=True, maxLength=64)] = ""
@@ -247,7 +247,7 @@ class Condition(ApiType, frozen=True):
     """The same for people, with what to do."""
 
 
-class NodeTrouble(ApiType, frozen=True):
+class NodeTrouble(ApiType, frozen=True, omit_defaults=False):
     """A node that is not well."""
 
     name: Annotated[str, schema(required=True, maxLength=253)] = ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 # words that the API spells in capitals
-_ACRONYMS = {"pid": "PID"}
+_ACRONYMS = {"pid": "PID", "id": "ID"}
 
 
 def api_name(field: str) -> str:
@@ -24,7 +24,8 @@ def api_name(field: str) -> str:
 class ApiType(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=api_name):
     """What the API server stores, or a part of it. Fields it leaves out have their default.
 
-    Fields with their default are not written, so that of a required field must be a value it cannot have.
+    Fields with their default are not written, so that of a required field must be a value it cannot have, or
+    its type must say `omit_defaults=False`.
     """
 
 

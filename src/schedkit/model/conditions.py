@@ -1,0 +1,127 @@
+"""Conditions: questions about a SchedExt that are always answered, and the reasons of the answers.
+
+Every reason that can appear is a member of `Reason`, with its meaning beside it. Users write alerts on them:
+a name here is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from schedkit.model.schedext import Condition, ConditionStatus, ConditionType
+
+MAX_MESSAGE = 1024
+
+
+class Reason(StrEnum):
+    """Why a condition is what it is."""
+
+    # Accepted
+    ACCEPTED = "Accepted"  # nothing is in the way
+    OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
+    NAME_TAKEN = "NameTaken"  # a DaemonSet of that name belongs to somebody else
+    OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
+    DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server refused the DaemonSet
+
+    # Verified
+    VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
+
+    # Deployed and Ready: what is wrong on the worst node, the worst first
+    PODS_REFUSED = "PodsRefused"  # pods cannot be created: Pod Security or another policy refuses them
+    PRIVILEGES_REMOVED = "PrivilegesRemoved"  # a mutating policy took the container's privileges
+    IMAGE_PULL_FAILED = "ImagePullFailed"  # a node cannot pull the image
+    CONTAINER_REFUSED = "ContainerRefused"  # a node cannot make the container
+    CRASHING = "Crashing"  # the scheduler's process ends again and again
+    POD_FAILED = "PodFailed"  # a node has given the pod up
+    POD_PENDING = "PodPending"  # a pod fits on no node
+    NODE_SILENT = "NodeSilent"  # a pod is not ready any more: its node does not answer
+    POD_STARTING = "PodStarting"  # a pod is being started
+    SETTLING = "Settling"  # a pod runs, but not for long enough
+    ROLLING_OUT = "RollingOut"  # the last change has not reached every node yet
+    NO_NODES = "NoNodes"  # no node matches
+    PODS_SETTLED = "PodsSettled"  # every pod has run for a while without a restart
+    NO_KERNEL_REPORTS = "NoKernelReports"  # no node says what its kernel runs
+
+    # Progressing
+    STARTING = "Starting"  # pods are being started
+    UP_TO_DATE = "UpToDate"  # every pod is made from the current spec
+    LEGACY_TEMPLATE = "LegacyTemplate"  # pods are those of the Go sked, and stay until the spec changes
+    BLOCKED = "Blocked"  # nothing can be done before something else is
+
+    # several
+    SUSPENDED = "Suspended"  # the user wants nothing to run
+
+
+# what somebody should look at
+WARNINGS = frozenset(
+    {
+        Reason.OVERLAPPING,
+        Reason.NAME_TAKEN,
+        Reason.DAEMON_SET_REFUSED,
+        Reason.PODS_REFUSED,
+        Reason.PRIVILEGES_REMOVED,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.CONTAINER_REFUSED,
+        Reason.CRASHING,
+        Reason.POD_FAILED,
+        Reason.NODE_SILENT,
+        Reason.BLOCKED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer to a condition's question."""
+
+    status: ConditionStatus
+    reason: Reason
+    message: str
+
+
+def yes(reason: Reason, message: str) -> Finding:
+    """The answer is True."""
+    return Finding(ConditionStatus.TRUE, reason, message)
+
+
+def no(reason: Reason, message: str) -> Finding:
+    """The answer is False."""
+    return Finding(ConditionStatus.FALSE, reason, message)
+
+
+def unknown(reason: Reason, message: str) -> Finding:
+    """There is no answer, and why."""
+    return Finding(ConditionStatus.UNKNOWN, reason, message)
+
+
+def condition(kind: ConditionType, finding: Finding, generation: int) -> Condition:
+    """The finding as the API writes it, without a date."""
+    return Condition(
+        type=kind.value,
+        status=finding.status,
+        observed_generation=generation,
+        reason=finding.reason.value,
+        message=finding.message[:MAX_MESSAGE],
+    )
+
+
+def carry_dates(
+    previous: Iterable[Condition], computed: Iterable[Condition], now: datetime
+) -> tuple[Condition, ...]:
+    """Keep the date of every answer that did not change; others get this moment, in whole seconds."""
+    before = {each.type: each for each in previous}
+    moment = now.replace(microsecond=0)
+    return tuple(
+        msgspec.structs.replace(each, last_transition_time=_since(before.get(each.type), each) or moment)
+        for each in computed
+    )
+
+
+def _since(before: Condition | None, after: Condition) -> datetime | None:
+    """Since when the answer is this one; None: since now."""
+    return before.last_transition_time if before and before.status == after.status else None

@@ -1,0 +1,386 @@
+"""What is done about what is seen; and that it is done once."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, assert_never
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rig import nodelabels, specs
+from rig.cases import (
+    DAEMON_SET_UID,
+    ago,
+    daemon_set,
+    observation,
+    pod,
+    running,
+    schedext,
+    through_json,
+    waiting,
+)
+from schedkit.model.daemonsets import DaemonSet, OwnerReference
+from schedkit.model.differences import Operation
+from schedkit.model.objects import legacy_template, render
+from schedkit.model.observed import Observation, Pod
+from schedkit.model.overlaps import first_rival
+from schedkit.model.plans import (
+    Action,
+    CreateDaemonSet,
+    DeleteDaemonSet,
+    PatchDaemonSet,
+    RecordEvent,
+    WriteStatus,
+    plan,
+)
+from schedkit.model.podparts import (
+    Affinity,
+    NodeAffinity,
+    NodeLabelRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+)
+from schedkit.model.schedext import SchedExt, SchedExtSpec, SchedExtStatus
+
+
+def carried_out(seen: Observation, actions: tuple[Action, ...]) -> Observation:
+    """What is seen after the actions, before anyone else did anything."""
+    for action in actions:
+        seen = _after(seen, action)
+    return seen
+
+
+def _after(seen: Observation, action: Action) -> Observation:
+    match action:
+        case CreateDaemonSet(body):
+            meta = msgspec.structs.replace(body.metadata, uid="a new one", generation=1)
+            return replace(seen, daemon_set=_served(msgspec.structs.replace(body, metadata=meta)))
+        case PatchDaemonSet():
+            assert seen.daemon_set is not None
+            return replace(seen, daemon_set=_patched(seen.daemon_set, action))
+        case DeleteDaemonSet():
+            return replace(seen, daemon_set=None)
+        case WriteStatus(status=status):
+            stored = msgspec.convert(through_json(status), SchedExtStatus)
+            return replace(seen, schedext=msgspec.structs.replace(seen.schedext, status=stored))
+        case RecordEvent():
+            return seen
+        case _:
+            assert_never(action)
+
+
+def _served(body: DaemonSet) -> DaemonSet:
+    return msgspec.convert(_with_defaults(through_json(body)), DaemonSet)
+
+
+def _with_defaults(document: Any) -> Any:  # noqa: ANN401 - JSON
+    """What the API server fills in; tests/cluster proves that it does."""
+    spec = document["spec"]
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = {"maxUnavailable": 1, "maxSurge": 0}
+        strategy["rollingUpdate"] = rolling | (strategy.get("rollingUpdate") or {})
+    for container in spec["template"]["spec"]["containers"]:
+        moves = container["image"].rpartition("/")[2].partition(":")[2] == "latest"
+        is_bare = not any(mark in container["image"] for mark in ":@")
+        container.setdefault("imagePullPolicy", "Always" if moves or is_bare else "IfNotPresent")
+        container.setdefault("terminationMessagePolicy", "File")
+        container.setdefault("resources", {})
+    return document
+
+
+def _patched(observed: DaemonSet, action: PatchDaemonSet) -> DaemonSet:
+    """As the API server does it: a changed spec is a new generation."""
+    old = through_json(observed)
+    new = copy.deepcopy(old)
+    for operation in action.body:
+        _apply(new, operation)
+    if _with_defaults(new)["spec"] != old["spec"]:
+        new["metadata"]["generation"] += 1
+    return msgspec.convert(new, DaemonSet)
+
+
+def _apply(document: Any, operation: Operation) -> None:  # noqa: ANN401 - JSON
+    *parents, last = operation.path.removeprefix("/").split("/")
+    for parent in parents:
+        document = document[int(parent) if isinstance(document, list) else parent]
+    value = through_json(operation).get("value")
+    match document, operation.op:
+        case dict(), "remove":
+            del document[last]
+        case dict(), _:
+            document[last] = value
+        case list(), "remove":
+            del document[int(last)]
+        case list(), _:
+            document.insert(len(document) if last == "-" else int(last), value)
+
+
+# One thing at a time
+
+
+def test_a_new_schedext_gets_its_daemon_set() -> None:
+    asked = schedext()
+
+    first, *_ = plan(observation(asked, daemon_set=None))
+
+    assert first == CreateDaemonSet(render(asked))
+
+
+def test_a_changed_image_is_a_patch_of_that_version_and_no_more() -> None:
+    seen = observation(schedext(sched="x:v2"), daemon_set=daemon_set(schedext()))
+
+    first, *_ = plan(seen)
+
+    image = Operation("add", "/spec/template/spec/containers/0/image", "x:v2")
+    assert first == PatchDaemonSet("scx", "20", (image,))
+    assert first.body == (Operation("replace", "/metadata/resourceVersion", "20"), image)
+
+
+def test_a_suspended_schedext_loses_its_daemon_set() -> None:
+    first, *_ = plan(observation(schedext(suspend=True), pod("a", running())))
+
+    assert first == DeleteDaemonSet("scx", DAEMON_SET_UID)
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pytest.param((), id="nobody's"),
+        pytest.param((OwnerReference(kind="HelmRelease", name="x", uid="y", controller=True),), id="theirs"),
+        pytest.param(
+            (OwnerReference(kind="SchedExt", name="scx", uid="default-scx-uid"),),
+            id="ours, but not controlled",
+        ),
+    ],
+)
+@pytest.mark.parametrize("suspend", [False, True])
+def test_a_daemon_set_that_is_not_ours_is_never_written(
+    owners: tuple[OwnerReference, ...], suspend: bool
+) -> None:
+    asked = schedext(suspend=suspend, sched="another:v2")
+    seen = observation(asked, daemon_set=daemon_set(schedext(), owner_references=owners))
+
+    assert {type(action) for action in plan(seen)} <= {WriteStatus, RecordEvent}
+
+
+def test_a_daemon_set_that_is_being_deleted_is_waited_for() -> None:
+    asked = schedext(sched="another:v2")
+    seen = observation(asked, daemon_set=daemon_set(schedext(), deletion_timestamp=ago(1)))
+
+    assert {type(action) for action in plan(seen)} <= {WriteStatus, RecordEvent}
+
+
+def test_nothing_is_done_for_a_schedext_that_is_being_deleted() -> None:
+    asked = schedext()
+    meta = msgspec.structs.replace(asked.metadata, deletion_timestamp=ago(1))
+
+    assert plan(observation(msgspec.structs.replace(asked, metadata=meta), daemon_set=None)) == ()
+
+
+def legacy(asked: SchedExt) -> DaemonSet:
+    served, template = daemon_set(asked), legacy_template(asked)
+    assert template is not None
+    return msgspec.structs.replace(served, spec=msgspec.structs.replace(served.spec, template=template))
+
+
+def test_pods_of_the_go_sked_stay_until_the_spec_changes() -> None:
+    kept = plan(observation(schedext(), pod("a", running()), daemon_set=legacy(schedext())))
+    assert not [action for action in kept if isinstance(action, PatchDaemonSet)]
+
+    (changed,) = [
+        action
+        for action in plan(observation(schedext(sched="x:v2"), daemon_set=legacy(schedext())))
+        if isinstance(action, PatchDaemonSet)
+    ]
+    paths = {operation.path.rpartition("/")[2] for operation in changed.operations}
+    assert paths == {"image", "affinity", "automountServiceAccountToken", "terminationMessagePolicy"}
+
+
+# Events
+
+
+def events(seen: Observation) -> list[RecordEvent]:
+    return [action for action in plan(seen) if isinstance(action, RecordEvent)]
+
+
+def test_each_answer_that_changes_is_told_once() -> None:
+    asked = schedext()
+    starting = observation(asked, pod("a", waiting("ContainerCreating")))
+    known = carried_out(starting, plan(starting))
+    failing = replace(known, pods=(pod("a", waiting("ErrImagePull", "not found")),))
+
+    assert events(starting) == []
+    assert events(known) == []
+    assert [(event.is_warning, event.reason) for event in events(failing)] == [
+        (True, "ImagePullFailed"),
+        (False, "UpToDate"),
+    ]
+    assert events(failing)[0].message == (
+        "Deployed is False: 1 of 1 node, such as a: the image cannot be pulled: not found"
+    )
+
+
+def test_a_warning_is_told_also_when_it_is_the_first_answer() -> None:
+    seen = observation(schedext(), rivals=(schedext("rival"),))
+
+    assert [(event.is_warning, event.reason) for event in events(seen)] == [(True, "Overlapping")]
+
+
+# Rivals
+
+
+def selecting(name: str, **labels: str) -> SchedExt:
+    return schedext(name, node_selector=labels)
+
+
+def requiring(name: str, *terms: NodeSelectorTerm) -> SchedExt:
+    required = NodeSelector(node_selector_terms=terms)
+    affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=required)
+    return schedext(name, affinity=Affinity(node_affinity=affinity))
+
+
+def term(key: str, operator: str, *values: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=(NodeLabelRequirement(key=key, operator=operator, values=values),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "may_meet"),
+    [
+        pytest.param(schedext("a"), schedext("b"), True, id="both want all nodes"),
+        pytest.param(selecting("a", pool="x"), schedext("b"), True, id="one wants all nodes"),
+        pytest.param(selecting("a", pool="x"), selecting("b", pool="y"), False, id="two pools"),
+        pytest.param(selecting("a", pool="x"), selecting("b", arch="y"), True, id="different labels"),
+        pytest.param(
+            selecting("a", pool="x"), requiring("b", term("pool", "NotIn", "x", "z")), False, id="NotIn"
+        ),
+        pytest.param(
+            requiring("a", term("pool", "In", "x", "y")),
+            requiring("b", term("pool", "NotIn", "x")),
+            True,
+            id="NotIn for one of two",
+        ),
+        pytest.param(
+            selecting("a", pool="x"), requiring("b", term("pool", "DoesNotExist")), False, id="DoesNotExist"
+        ),
+        pytest.param(
+            requiring("a", term("pool", "Exists")), requiring("b", term("pool", "Exists")), True, id="Exists"
+        ),
+        pytest.param(
+            selecting("a", pool="x"),
+            requiring("b", term("pool", "In", "y"), term("arch", "Exists")),
+            True,
+            id="one of several terms may meet",
+        ),
+        pytest.param(selecting("a", pool="x"), requiring("b", NodeSelectorTerm()), False, id="an empty term"),
+        pytest.param(
+            requiring("a", term("cores", "Gt", "8")),
+            requiring("b", term("cores", "Lt", "4")),
+            True,
+            id="numbers",
+        ),
+        pytest.param(schedext("a"), schedext("b", suspend=True), False, id="one is suspended"),
+        pytest.param(schedext("a"), schedext("a"), False, id="itself"),
+        pytest.param(schedext("a"), schedext("a", namespace="other"), True, id="its namesake"),
+    ],
+)
+def test_rivals_are_those_that_are_not_provably_elsewhere(
+    one: SchedExt, other: SchedExt, may_meet: bool
+) -> None:
+    assert first_rival(one, [other]) == (other if may_meet else None)
+    assert first_rival(other, [one]) == (one if may_meet else None)
+
+
+any_selector = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))
+any_terms = st.lists(nodelabels.terms, max_size=2)
+
+
+def wanting(name: str, selector: dict[str, str], wanted: list[NodeSelectorTerm]) -> SchedExt:
+    asked = requiring(name, *wanted) if wanted else schedext(name)
+    return msgspec.structs.replace(asked, spec=msgspec.structs.replace(asked.spec, node_selector=selector))
+
+
+def wants(selector: dict[str, str], wanted: list[NodeSelectorTerm], node: dict[str, str]) -> bool:
+    return selector.items() <= node.items() and (
+        not wanted or any(nodelabels.term_matches(term, node) for term in wanted)
+    )
+
+
+@given(any_selector, any_terms, any_selector, any_terms, nodelabels.node_labels)
+def test_no_node_is_wanted_by_two_that_are_no_rivals(
+    mine: dict[str, str],
+    my_terms: list[NodeSelectorTerm],
+    theirs: dict[str, str],
+    their_terms: list[NodeSelectorTerm],
+    node: dict[str, str],
+) -> None:
+    if wants(mine, my_terms, node) and wants(theirs, their_terms, node):
+        other = wanting("b", theirs, their_terms)
+
+        assert first_rival(wanting("a", mine, my_terms), [other]) == other
+
+
+def test_a_rival_is_named_in_the_condition() -> None:
+    seen = observation(
+        selecting("a", pool="x"), rivals=(selecting("b", pool="y"), schedext("c", namespace="prod"))
+    )
+
+    (written,) = [action for action in plan(seen) if isinstance(action, WriteStatus)]
+    accepted = written.status.conditions[0]
+    assert (accepted.type, accepted.status, accepted.reason) == ("Accepted", "True", "Overlapping")
+    assert accepted.message.startswith("prod/c may want the same nodes")
+
+
+# Whatever is seen, it is done once
+
+any_spec = specs.specs.map(lambda spec: msgspec.convert(spec, SchedExtSpec))
+any_pods: st.SearchStrategy[list[Pod]] = st.lists(
+    st.builds(
+        pod, st.sampled_from("abc"), st.sampled_from([None, running(5), running(99), waiting("ErrImagePull")])
+    ),
+    max_size=3,
+)
+
+
+def of_spec(spec: SchedExtSpec) -> SchedExt:
+    return msgspec.structs.replace(schedext(), spec=spec)
+
+
+@given(wanted=any_spec, before=st.one_of(st.none(), any_spec), pods=any_pods, foreign=st.booleans())
+def test_a_plan_that_was_carried_out_leaves_nothing_to_do(
+    wanted: SchedExtSpec, before: SchedExtSpec | None, pods: list[Pod], foreign: bool
+) -> None:
+    existing = None if before is None else _served(daemon_set(of_spec(before), desired=len(pods)))
+    if existing is not None and foreign:
+        nobody = msgspec.structs.replace(existing.metadata, owner_references=())
+        existing = msgspec.structs.replace(existing, metadata=nobody)
+    seen = observation(of_spec(wanted), daemon_set=existing, pods=tuple(pods))
+
+    after = carried_out(seen, plan(seen))
+
+    assert plan(after) == ()
+    if foreign and existing is not None:
+        assert after.daemon_set == existing
+
+
+@given(wanted=any_spec, before=any_spec)
+def test_a_carried_out_plan_leaves_the_daemon_set_that_was_asked_for(
+    wanted: SchedExtSpec, before: SchedExtSpec
+) -> None:
+    seen = observation(of_spec(wanted), daemon_set=_served(daemon_set(of_spec(before))))
+
+    after = carried_out(seen, plan(seen)).daemon_set
+
+    if wanted.suspend:
+        assert after is None
+    else:
+        fresh = carried_out(replace(seen, daemon_set=None), plan(replace(seen, daemon_set=None))).daemon_set
+        assert after is not None
+        assert fresh is not None
+        assert through_json(after.spec) == through_json(fresh.spec)
