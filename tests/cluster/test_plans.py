@@ -28,6 +28,8 @@ from schedkit.model.plans import (
 )
 from schedkit.model.schedext import Condition, SchedExt, SchedExtStatus
 
+pytestmark = pytest.mark.full  # the tier would outgrow its budget
+
 ROOT = Path(__file__).parents[2]
 NODES = 3
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
