@@ -94,16 +94,31 @@ class _Run:
     def reports_of(self, nodeid: str) -> list[pytest.TestReport]:
         """All reports of one test; waits until the last one is there."""
         deadline = time.monotonic() + RESULT_TIMEOUT_S
-        while not _is_complete(self.seen.get(nodeid, [])):
-            ended = self.guest.has_ended(self.command)
-            self._take_in()
-            if ended and not _is_complete(self.seen.get(nodeid, [])):
+        while not self._is_known(nodeid):
+            ended = self._has_ended()
+            if self._is_known(nodeid):
+                break
+            if isinstance(ended, vm.GuestError):
+                raise ended
+            if ended:
                 said = self.guest.output(self.command)[-3000:]
                 raise vm.GuestError(f"pytest in the guest ended without a result:\n{said}")
             if time.monotonic() > deadline:
                 raise self.guest.lateness(self.command, RESULT_TIMEOUT_S)
             time.sleep(0.1)
         return self.seen[nodeid]
+
+    def _is_known(self, nodeid: str) -> bool:
+        return _is_complete(self.seen.get(nodeid, []))
+
+    def _has_ended(self) -> bool | vm.GuestError:
+        """Whether pytest, or the whole guest, has ended; what was reported before that is taken in first."""
+        try:
+            ended: bool | vm.GuestError = self.guest.has_ended(self.command)
+        except vm.GuestError as death:
+            ended = death
+        self._take_in()
+        return ended
 
     def _take_in(self) -> None:
         text = self.reports.read_text() if self.reports.exists() else ""
