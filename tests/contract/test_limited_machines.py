@@ -60,8 +60,9 @@ def path_without_apt(tmp_path: Path) -> str:
     folder.mkdir()
     for place in os.environ["PATH"].split(":"):
         for program in Path(place).glob("*"):
-            if not program.name.startswith("apt") and not (folder / program.name).exists():
-                (folder / program.name).symlink_to(program)
+            link = folder / program.name
+            if program.is_file() and not program.name.startswith("apt") and not os.path.lexists(link):
+                link.symlink_to(program)
     assert shutil.which("apt-get", path=str(folder)) is None
     return str(folder)
 
