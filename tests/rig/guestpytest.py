@@ -1,8 +1,9 @@
 """Runs test modules inside a guest and brings the results back as ordinary pytest results.
 
-A module under tests/kernel runs in one boot per kernel kind. On the host this plugin boots the guest at
-the module's first test, starts pytest in it, and replays each report as it arrives; inside the guest it
-only writes the reports down. Fixtures and assertions therefore run next to the kernel they are about.
+All tests under tests/kernel for one kind of kernel share a boot. On the host this plugin boots the guest at
+the kind's first test, starts pytest in it, and replays each report as it arrives; inside the guest it only
+writes the reports down. Fixtures and assertions therefore run next to the kernel they are about. A guest that
+dies takes the rest of the module it died in with it; the next module gets a guest of its own.
 """
 
 from __future__ import annotations
@@ -45,10 +46,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One copy of each kernel test per kind, grouped so that a kind's tests share a boot."""
+    """One copy of each kernel test per kind."""
     if "kernel_kind" in metafunc.fixturenames:
         kinds = _kinds_of(metafunc.definition, everything=metafunc.config.getoption("kernels") == "all")
         metafunc.parametrize("kernel_kind", kinds, scope="module", indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests for a guest by kind, so that a kind needs one boot; all others keep their place."""
+    places = [index for index, item in enumerate(items) if _place_of(item)]
+    by_kind = sorted((items[index] for index in places), key=_rank)
+    for index, item in zip(places, by_kind, strict=True):
+        items[index] = item
+
+
+def _rank(item: pytest.Item) -> int:
+    place = _place_of(item)
+    return list(kernels.KINDS).index(place.kind) if place else -1
 
 
 def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
@@ -133,47 +147,68 @@ def _is_complete(reports: Sequence[pytest.TestReport]) -> bool:
     return any(report.when == "teardown" for report in reports)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a test runs: in a guest with this kind of kernel; if the guest dies, so does the module."""
+
+    kind: str
+    module: str
+
+
 class _Player:
     """On the host: boot, start, replay."""
 
     def __init__(self) -> None:
-        self._group: tuple[str, str] | None = None
-        self._run: _Run | Exception | None = None
+        self._run: _Run | None = None
+        self._kind = ""  # of the guest at hand
+        self._lost: dict[_Place, Exception] = {}  # why tests of a place will never have a result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        group = _group_of(item)
-        if group is None:
+        place = _place_of(item)
+        if place is None:
             return None
-        if group != self._group:
-            self._open(item, group)
+        if place not in self._lost and (self._run is None or self._kind != place.kind):
+            self._open(place.kind, item)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in self._results(item):
+        for report in self._results(item, place):
             item.ihook.pytest_runtest_logreport(report=report)
-        if nextitem is None or _group_of(nextitem) != group:
+        following = _place_of(nextitem) if nextitem else None
+        if following is None or following.kind != place.kind:
             self._close()  # before the test counts as finished: its tier pays for the end of the guest
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
-    def _open(self, item: pytest.Item, group: tuple[str, str]) -> None:
+    def _open(self, kind: str, first: pytest.Item) -> None:
+        """Boot a guest of that kind, and start in it all its tests from this one on."""
         self._close()
-        self._group = group
-        chosen = [other.nodeid for other in item.session.items if _group_of(other) == group]
+        rest = first.session.items[first.session.items.index(first) :]
+        waiting = [(item, place) for item in rest if (place := _place_of(item)) and place.kind == kind]
+        self._prepare(waiting)
+        chosen = [item.nodeid for item, place in waiting if place not in self._lost]
+        if not chosen:
+            return
         try:
             with _limit_as_error():
-                _prepare(item)
-                self._run = _start(kernels.obtain(group[1]), words_for_guest(item.config, chosen))
+                self._run, self._kind = (
+                    _start(kernels.obtain(kind), words_for_guest(first.config, chosen)),
+                    kind,
+                )
         except (Unavailable, RigError) as error:
-            self._run = error
+            self._lost |= {place: self._lost.get(place, error) for _, place in waiting}
 
-    def _results(self, item: pytest.Item) -> Iterator[pytest.TestReport]:
+    def _prepare(self, waiting: Sequence[tuple[pytest.Item, _Place]]) -> None:
+        """Let each module prepare; one that cannot loses its own tests, and no others."""
+        for place, item in {place: item for item, place in waiting if place not in self._lost}.items():
+            try:
+                with _limit_as_error():
+                    _prepare(item)
+            except (Unavailable, RigError) as error:
+                self._lost[place] = error
+
+    def _results(self, item: pytest.Item, place: _Place) -> Iterator[pytest.TestReport]:
         try:
-            if isinstance(self._run, Exception):
-                raise self._run
-            assert self._run is not None
-            with _limit_as_error():
-                reports = self._run.reports_of(item.nodeid)
-            yield from reports
+            yield from self._await(item, place)
         except kernels.NotOffered as gone:
             reporting.excuse(item.nodeid, gone)
             yield _own_report(item, "skipped", str(gone))
@@ -181,21 +216,29 @@ class _Player:
             reporting.record_missing(item.nodeid, missing)
             yield _own_report(item, "skipped", str(missing))
         except RigError as error:
-            if isinstance(self._run, _Run):
-                self._run.guest.kill()
-            self._run = error  # a dead guest answers for the rest of its module, too
             yield _own_report(item, "failed", str(error))
 
-    def _close(self) -> None:
-        self._stop_guest()
-        self._run = self._group = None
+    def _await(self, item: pytest.Item, place: _Place) -> list[pytest.TestReport]:
+        if place in self._lost:
+            raise self._lost[place]
+        assert self._run is not None
+        try:
+            with _limit_as_error():
+                return self._run.reports_of(item.nodeid)
+        except RigError as error:
+            self._lost[place] = error
+            self._run.guest.kill()
+            self._run = None
+            raise
 
-    def _stop_guest(self) -> None:
-        if isinstance(self._run, _Run):
-            try:
-                self._run.guest.stop()
-            except pytest.fail.Exception:  # out of time
-                self._run.guest.kill()
+    def _close(self) -> None:
+        if self._run is None:
+            return
+        try:
+            self._run.guest.stop()
+        except pytest.fail.Exception:  # out of time
+            self._run.guest.kill()
+        self._run = None
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
@@ -209,11 +252,11 @@ def _prepare(item: pytest.Item) -> None:
         prepare()
 
 
-def _group_of(item: pytest.Item) -> tuple[str, str] | None:
-    """(module, kernel kind) of a test that belongs into a guest, None for all others."""
+def _place_of(item: pytest.Item) -> _Place | None:
+    """Where a test runs that belongs into a guest, None for all others."""
     callspec = getattr(item, "callspec", None)
     kind = callspec.params.get("kernel_kind") if callspec else None
-    return (item.nodeid.partition("::")[0], kind) if kind else None
+    return _Place(kind, item.nodeid.partition("::")[0]) if kind else None
 
 
 @contextmanager
