@@ -76,7 +76,7 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (seconds)
-	$(LEASHED) $(PYTHON) -m pytest -q tests/unit
+	$(LEASHED) $(PYTHON) -m pytest -q -n auto tests/unit
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 
