@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -28,6 +27,7 @@ _WATCH = f'while now=$({_LOOK}); do [ "$now" = "${{last-}}" ] || echo "$now"; la
 _AWAIT_ENABLED = "for i in $(seq 300); do grep -qx enabled state && exit 0; sleep 0.1; done; exit 1"
 _KERNELS_OF_NODES = ("7", "6")
 _POLL_S = 0.1
+_CHUNK = 65_536
 
 
 def run_in_vm(command: str, *, kind: str, timeout_s: float) -> int:
@@ -73,15 +73,17 @@ class Passage:
         self._position = 0
 
     def pass_on(self) -> None:
-        """Copy what has come since the last time."""
+        """Copy what came since the last time; Ctrl-C in the middle may repeat a bit, but loses nothing."""
         if not self._source.exists():
             return
         with self._source.open("rb") as source:
-            if source.seek(0, os.SEEK_END) < self._position:
+            end = source.seek(0, os.SEEK_END)  # no further: who writes faster than we read would keep us here
+            if end < self._position:
                 self._position = 0  # emptied by its writer: `echo … > /dev/stderr` does that
             source.seek(self._position)
-            shutil.copyfileobj(source, self._target)
-            self._position = source.tell()
+            while chunk := source.read(min(_CHUNK, end - self._position)):
+                self._target.write(chunk)
+                self._position += len(chunk)
         self._target.flush()
 
 
