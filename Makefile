@@ -10,13 +10,14 @@ PYTHON := $(BIN)/python
 ifneq ($(words $(CURDIR))$(findstring ',$(CURDIR))$(findstring ",$(CURDIR)),1)
 $(error clone to a folder whose path has no space and no quote in it, not to $(CURDIR))
 endif
-ifneq ($(filter-out /%,$(XDG_CACHE_HOME))$(findstring ',$(XDG_CACHE_HOME))$(findstring ",$(XDG_CACHE_HOME)),)
-$(error set XDG_CACHE_HOME to an absolute path without a space or quote, not to $(XDG_CACHE_HOME))
-endif
 ifeq ($(HOME),)
 export HOME := $(shell unset HOME; echo ~)
 endif
-CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedkit
+CACHES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+ifneq ($(words $(CACHES))$(filter-out /%,$(CACHES))$(findstring ',$(CACHES))$(findstring ",$(CACHES)),1)
+$(error set XDG_CACHE_HOME to an absolute path without a space or quote, not to $(CACHES))
+endif
+CACHE := $(CACHES)/schedkit
 
 # what tests and rigs run ends when make does, even when make is killed. For that make must start them
 # itself: such a recipe line is one plain command that needs no shell, or begins with `exec`
@@ -24,12 +25,16 @@ LEASHED := setpriv --pdeathsig TERM
 
 NODES ?= 0
 KERNEL ?= 7
+TIMEOUT ?= 600
 CMD ?= uname -a
 
 # as typed: make would read the shell's $(...) as its own
-export VM_COMMAND := $(value CMD)
+export RIG_NODES := $(value NODES)
+export RIG_KERNEL := $(value KERNEL)
+export RIG_TIMEOUT := $(value TIMEOUT)
+export RIG_COMMAND := $(value CMD)
 # make would export what stands on its command line itself, expanded: $(shell …) would run on the host
-unexport CMD
+unexport NODES KERNEL TIMEOUT CMD
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
 # where rigs find uv, also when the machine has none
@@ -75,7 +80,7 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 	$(PYTHON) tools/generate.py --check
 
 .PHONY: check
-check: lint ## lint and unit tests: what every commit passes (seconds)
+check: lint ## lint and unit tests: what every commit passes (under a minute)
 	$(LEASHED) $(PYTHON) -m pytest -q -n auto tests/unit
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
@@ -104,15 +109,15 @@ test-kernels: setup ## only the kernel tier, on every kind of kernel
 
 .PHONY: demo
 demo: setup ## boot a VM, attach a scheduler, and show what its kernel says before, during and after
-	$(LEASHED) $(PYTHON) -m rig demo
+	@$(LEASHED) $(PYTHON) -m rig demo
 
 .PHONY: cluster
-cluster: setup ## start a control plane until Ctrl-C; NODES=2 adds nodes in VMs
-	$(LEASHED) $(PYTHON) -m rig cluster --nodes $(NODES)
+cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0)
+	@exec $(LEASHED) $(PYTHON) -m rig cluster --nodes="$$RIG_NODES"
 
 .PHONY: vm
-vm: setup ## run CMD='uname -a' in a VM; KERNEL=7 picks the kernel
-	exec $(LEASHED) $(PYTHON) -m rig vm --kernel $(KERNEL) -- "$$VM_COMMAND"
+vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7) and TIMEOUT=SECONDS (600)
+	@exec $(LEASHED) $(PYTHON) -m rig vm --kernel="$$RIG_KERNEL" --timeout="$$RIG_TIMEOUT" -- "$$RIG_COMMAND"
 
 ##@ Tidy up
 

@@ -1,4 +1,4 @@
-"""What both commands' front doors share: verbs imported when called, and one exit code for wrong usage.
+"""What both commands' front doors share: verbs imported when called, and how wrong usage is told.
 
 A leaf: it knows click and nothing else of schedkit, so that neither command imports the other.
 """
@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
+import re
+import sys
+import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 import click
@@ -36,7 +40,9 @@ class WrongUsage(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print usage, the message and where to find help, on stderr unless told otherwise."""
-        self._error.show(file)
+        text = io.StringIO()
+        self._error.show(text)
+        click.echo(readable(text.getvalue()), file=file, err=True, nl=False)
 
 
 class VerbGroup(click.Group):
@@ -44,7 +50,13 @@ class VerbGroup(click.Group):
 
     def __init__(self, *args: Any, verbs: Mapping[str, Verb], **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.context_settings.setdefault("help_option_names", ["-h", "--help"])
         self._verbs = dict(verbs)
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command line; end with EX_IOERR when its output did not get where it should."""
+        with _delivered_output():
+            return super().main(*args, **settings)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs in the order they were declared in."""
@@ -70,7 +82,8 @@ class VerbGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """No arguments at all ask for help."""
-        return super().parse_args(ctx, args or ["--help"])
+        with _own_exit_code(ctx):
+            return super().parse_args(ctx, args or ["--help"])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,28 +93,74 @@ class VerbGroup(click.Group):
             raise click.UsageError(self._describe_unknown(ctx, args[0]), ctx)
         return super().resolve_command(ctx, args)
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse this group's own flags."""
-        with _own_exit_code():
-            return super().make_context(info_name, args, parent, **extra)
-
     def invoke(self, ctx: click.Context) -> Any:
         """Parse and run the verb."""
-        with _own_exit_code():
+        with _own_exit_code(ctx):
             return super().invoke(ctx)
 
     def _describe_unknown(self, ctx: click.Context, name: str) -> str:
-        if not self._verbs:
-            return f"No such command {name!r}: {ctx.command_path} has no commands yet."
-        nearest = difflib.get_close_matches(name, self._verbs, n=1)
-        return f"No such command {name!r}." + "".join(f" Did you mean {match!r}?" for match in nearest)
+        none_yet = "" if self._verbs else f": {ctx.command_path} has no commands yet"
+        nearest = difflib.get_close_matches(name, known := self._known_words(ctx), n=1)
+        guess = "".join(f" Did you mean {known[match]!r}?" for match in nearest)
+        return f"No such command {name!r}{none_yet}.{guess}"
+
+    def _known_words(self, ctx: click.Context) -> dict[str, str]:
+        """What may stand in a verb's place, by what people type for it: `help` for `--help`."""
+        flags = [flag for option in self.get_params(ctx) for flag in option.opts if flag.startswith("--")]
+        return {flag.removeprefix("--"): flag for flag in flags} | {verb: verb for verb in self._verbs}
+
+
+def readable(text: str) -> str:
+    r"""The text with bytes that are no UTF-8 as `\xff`, where Python itself speaks of `\udcff`."""
+    return re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", text.encode(errors="backslashreplace").decode())
 
 
 @contextmanager
-def _own_exit_code() -> Iterator[None]:
+def _own_exit_code(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
+        error.ctx = error.ctx or _innermost(ctx)
         raise WrongUsage(error) from error
+
+
+def _innermost(ctx: click.Context) -> click.Context:
+    """The context whose usage to show: that of the verb, if one was found; click's parser does not tell."""
+    verb = ctx.invoked_subcommand
+    command = ctx.command.get_command(ctx, verb) if verb and isinstance(ctx.command, click.Group) else None
+    return click.Context(command, parent=ctx, info_name=verb) if command else ctx
+
+
+@contextmanager
+def _delivered_output() -> Iterator[None]:
+    """Say in one line what hindered output, and end; other failures are for others to explain."""
+    try:
+        try:
+            yield
+        finally:
+            _flush_output()
+    except OSError as error:
+        if not _hindered_output(error):
+            raise
+        with suppress(OSError):  # stderr may lie on the same full disk
+            click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+        _discard_output()
+        raise SystemExit(os.EX_IOERR) from None
+
+
+def _flush_output() -> None:
+    if sys.stdout is not None:  # None: the user closed it
+        sys.stdout.flush()
+
+
+def _hindered_output(error: OSError) -> bool:
+    """Whether it was raised where output is written, and not by what a verb does."""
+    *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
+    return frame.f_code in {click.echo.__code__, _flush_output.__code__}
+
+
+def _discard_output() -> None:
+    """Let go of what could not be written: Python would try again at its end, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)

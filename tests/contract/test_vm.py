@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rig import kernels, processes, vm
+from rig import byhand, kernels, processes, vm
+from rig.errors import RigError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -70,10 +76,50 @@ def test_a_guest_that_hangs_is_called_that(guest: vm.Guest, monkeypatch: pytest.
     assert guest.run("echo alive").output == "alive\n"
 
 
+class Answering(io.BytesIO):
+    """A stream that touches a file when it hears a word."""
+
+    def __init__(self, word: bytes, file: Path) -> None:
+        super().__init__()
+        self._word, self._file = word, file
+
+    def write(self, data: ReadableBuffer) -> int:
+        if self._word in bytes(data):
+            self._file.touch()
+        return super().write(data)
+
+
+def test_by_hand_one_hears_a_command_while_it_speaks(guest: vm.Guest) -> None:
+    """It does not go on before it was heard, so that to be told at its end would be never."""
+    heard = Answering(b"first", guest.share / "heard")
+    streams = byhand.Streams(heard, errors := io.BytesIO())
+    command = (
+        "echo first; until [ -e /mnt/share/heard ]; do sleep 0.1; done; echo second; echo aside >&2; exit 3"
+    )
+
+    assert byhand.attend(guest, command, streams, timeout_s=60) == 3
+
+    assert (heard.getvalue(), errors.getvalue()) == (b"first\nsecond\n", b"aside\n")
+
+
+def test_by_hand_a_command_that_takes_too_long_says_how_to_wait_longer(guest: vm.Guest) -> None:
+    streams = byhand.Streams(output := io.BytesIO(), io.BytesIO())
+
+    with pytest.raises(RigError, match="did not end within 2 s") as caught:
+        byhand.attend(guest, "echo half way; sleep 1000", streams, timeout_s=2)
+
+    assert str(caught.value).endswith("to wait longer, set TIMEOUT to more seconds")
+    assert output.getvalue() == b"half way\n"
+
+
 def test_a_panic_is_called_a_panic_also_when_the_dead_are_asked_again() -> None:
+    """By hand nothing is lost that was said before."""
+    streams = byhand.Streams(output := io.BytesIO(), errors := io.BytesIO())
+    last_words = "echo last; echo words >&2; echo c > /proc/sysrq-trigger"
     with vm.Guest(kernels.obtain("7")) as guest:
         with pytest.raises(vm.GuestError, match="the kernel panicked") as caught:
-            guest.run("echo c > /proc/sysrq-trigger")
+            byhand.attend(guest, last_words, streams, timeout_s=120)
+        assert (output.getvalue(), errors.getvalue()) == (b"last\n", b"words\n")
         with pytest.raises(vm.GuestError, match="the kernel panicked"):
             guest.run("true")
 

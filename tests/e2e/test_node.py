@@ -130,7 +130,7 @@ def test_without_the_registry_a_new_image_cannot_be_pulled(site: Site) -> None:
 def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: Site, fifo: str) -> None:
     assert site.state() == "disabled"
 
-    site.apply(scheduler_daemonset("fifo", fifo))
+    site.apply(objects.scheduler_daemon_set("fifo", fifo))
 
     site.until(lambda: site.state() == "enabled", "the kernel is enabled")
     assert site.node.read("/sys/kernel/sched_ext/root/ops") == catalog()["fifo"].ops_name
@@ -142,7 +142,7 @@ def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: S
 
 def test_a_daemonset_without_privileges_attaches_nothing(site: Site, fifo: str) -> None:
     """The sabotage of the test above: it is the privileged container that attaches."""
-    site.apply(scheduler_daemonset("powerless", fifo, privileged=False))
+    site.apply(objects.scheduler_daemon_set("powerless", fifo, privileged=False))
 
     site.until(lambda: site.last_words("powerless") != "", "the scheduler has ended")
 
@@ -154,7 +154,7 @@ def test_a_daemonset_without_privileges_attaches_nothing(site: Site, fifo: str) 
 def test_a_daemonset_runs_on_two_nodes_with_kernels_of_their_own(site: Site, fifo: str) -> None:
     second = Node(site.cluster, site.images, kernels.obtain("7"), index=2)
     with node.running(second):
-        site.apply(scheduler_daemonset("fifo", fifo))
+        site.apply(objects.scheduler_daemon_set("fifo", fifo))
         site.until(lambda: _states(site.node, second) == {"enabled"}, "both kernels are enabled")
 
         pods = site.pods_of("fifo")
@@ -168,14 +168,3 @@ def test_a_daemonset_runs_on_two_nodes_with_kernels_of_their_own(site: Site, fif
 
 def _states(*nodes: Node) -> set[str]:
     return {each.read("/sys/kernel/sched_ext/state") for each in nodes}
-
-
-def scheduler_daemonset(name: str, image: str, *, privileged: bool = True) -> JsonObject:
-    """The shape of what sked makes."""
-    container = {
-        "name": "scx",
-        "image": image,
-        "securityContext": {"privileged": privileged},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    return objects.daemon_set(name, nodes={}, containers=[container])

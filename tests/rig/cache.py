@@ -9,18 +9,21 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rig.errors import Unavailable
+from rig.errors import RigError, Unavailable
 
 
 def root() -> Path:
     """The cache folder: `$XDG_CACHE_HOME/schedkit`, `~/.cache/schedkit` by default."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = os.environ.get("XDG_CACHE_HOME") or f"{Path.home()}/.cache"
+    if not re.fullmatch(r"""/[^\s'"]*""", base):  # it goes through shells and kernel command lines
+        raise RigError(f"set XDG_CACHE_HOME to an absolute path without a space or quote, not to {base}")
     path = Path(base) / "schedkit"
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -42,6 +42,17 @@ def daemon_set(name: str, *, nodes: Mapping[str, str], **pod_spec: Any) -> JsonO
     }
 
 
+def scheduler_daemon_set(name: str, image: str, *, privileged: bool = True) -> JsonObject:
+    """A DaemonSet that attaches a scheduler on every node, in the shape of what sked makes."""
+    container = {
+        "name": "scx",
+        "image": image,
+        "securityContext": {"privileged": privileged},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    return daemon_set(name, nodes={}, containers=[container])
+
+
 def role(name: str, allowed: Mapping[str, list[str]]) -> JsonObject:
     """A Role: what may be done with which resources of the core group."""
     rules = [{"apiGroups": [""], "resources": [kind], "verbs": verbs} for kind, verbs in allowed.items()]

@@ -16,7 +16,7 @@ from dataclasses import astuple, dataclass, field
 import pytest
 
 from rig import cache, processes, tiers
-from rig.errors import Unavailable
+from rig.errors import RigError, Unavailable
 
 IN_GUEST = "RIG_GUEST_REPORTS"  # set only inside a guest: the file for its reports
 _TESTS_NAMED = 3  # per entry of the list; the rest is counted
@@ -105,7 +105,10 @@ def pytest_unconfigure() -> None:
 def pytest_sessionstart() -> None:
     if _in_guest():
         return
-    processes.sweep()
+    try:
+        processes.sweep()
+    except (RigError, Unavailable) as error:  # the cache itself: no test could tell it better
+        raise pytest.UsageError(str(error)) from error
     # make passes SIGTERM on, and the leash sends one when make is killed: fixtures still get to clean up
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # whoever starts a run in the background of a script makes it ignore Ctrl-C, and so would all it starts
@@ -162,7 +165,8 @@ def pytest_terminal_summary(
 
 
 def _sections(config: pytest.Config) -> Iterator[tuple[str, list[str]]]:
-    yield "what ran", [*_tier_table(), *_record().notes, *_cache_line()]
+    if any(_record().outcomes.values()):
+        yield "what ran", [*_tier_table(), *_record().notes, *_cache_line()]
     if unable := [*_missing_lines(), *_skip_lines()]:
         yield "what could not run", unable
     if complaints := list(_ci_complaints(config)):

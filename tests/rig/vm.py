@@ -14,6 +14,7 @@ import itertools
 import os
 import platform
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -117,10 +118,15 @@ class Guest:
         """Run a shell command in the guest and wait for its end."""
         return self.await_end(self.begin(command), timeout_s=timeout_s)
 
-    def begin(self, command: str) -> str:
-        """Start a shell command in the guest; the name is for `await_end` and `has_ended`."""
+    def begin(self, command: str, *, apart: bool = False) -> str:
+        """Start a shell command in the guest; the name is for `await_end`, `has_ended` and `output`.
+
+        With `apart`, what it says on stderr is not part of its output but in a file of its own.
+        """
         name = f"c{next(self._numbers)}"
-        (self.share / "commands" / f"{name}.sh").write_text(command + "\n")
+        if apart:
+            self.errors_file(name).touch()
+        self._file(name, "sh").write_text(command + "\n")
         try:
             self._serial.sendall(f"{name}\n".encode())
         except OSError as error:  # QEMU has closed its end
@@ -138,22 +144,34 @@ class Guest:
         """The outcome of a command begun before."""
         if not self._answers_within(name, timeout_s):
             raise self.lateness(name, timeout_s)
-        return Outcome(int((self.share / "commands" / f"{name}.rc").read_text()), self.output(name))
+        return Outcome(int(self._file(name, "rc").read_text()), self.output(name))
 
     def output(self, name: str) -> str:
         """What a command has said so far."""
-        file = self.share / "commands" / f"{name}.out"
+        file = self.output_file(name)
         return file.read_text(errors="replace") if file.exists() else ""
 
+    def output_file(self, name: str) -> Path:
+        """Where a command's output appears while it runs; not there before it has begun."""
+        return self._file(name, "out")
+
+    def errors_file(self, name: str) -> Path:
+        """The same for the stderr of a command that was begun with `apart`."""
+        return self._file(name, "err")
+
     def lateness(self, name: str, timeout_s: float) -> GuestError:
-        """Why a command has not ended in time: it hangs, or the whole guest does; and what it said so far."""
-        command = (self.share / "commands" / f"{name}.sh").read_text().strip()
+        """Why a command has not ended in time, and what it said so far."""
+        command = self._file(name, "sh").read_text().strip()
         said = f"`{command}` said so far:\n{self.output(name)[-_OUTPUT_CHARACTERS:]}"
+        return GuestError(f"{self.overrun(timeout_s)}\n{said}")
+
+    def overrun(self, timeout_s: float) -> GuestError:
+        """Why a command has not ended in time: it hangs, or the whole guest does."""
         if self._answers_within(self.begin("true"), PING_TIMEOUT_S):
             what = f"answers, but a command in it did not end within {timeout_s:.0f} s"
         else:
             what = f"hangs: it does not answer at all, {timeout_s:.0f} s after it was given a command"
-        return GuestError(f"{self.failure(what)}\n{said}")
+        return self.failure(what)
 
     def stop(self) -> None:
         """Power off, or end it by force; its processes are gone afterwards."""
@@ -176,6 +194,9 @@ class Guest:
         for part in reversed(self._parts):
             part.stop(grace_s=2)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _file(self, name: str, ending: str) -> Path:
+        return self.share / "commands" / f"{name}.{ending}"
 
     def _serve_folder(self, tag: str, source: Path, *, writable: bool) -> None:
         view = self.folder / f"{tag}-view"
@@ -303,10 +324,10 @@ def _bind_commands(source: Path, view: Path, *, writable: bool) -> list[str]:
     pairs = [(source, view)]
     if source == Path("/"):
         pairs += [(mount, view / mount.relative_to("/")) for mount in _mounts_in_use()]
-    commands = [f"mount --bind '{here}' '{there}'" for here, there in pairs]
+    commands = [["mount", "--bind", str(here), str(there)] for here, there in pairs]
     if not writable:
-        commands += [f"mount -o remount,ro,bind '{there}'" for _, there in pairs]
-    return commands
+        commands += [["mount", "-o", "remount,ro,bind", str(there)] for _, there in pairs]
+    return [shlex.join(words) for words in commands]
 
 
 def _mounts_in_use() -> list[Path]:

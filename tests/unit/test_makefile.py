@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rig import kernels
+
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 30
 
@@ -71,24 +73,52 @@ def test_every_line_that_starts_tests_or_rigs_is_leashed() -> None:
     for line in lines:
         plain = line.replace("$(LEASHED)", "").replace("$(PYTHON)", "")
         plain = re.sub(r"\$\([A-Z]+\)", "", plain)
-        assert line.startswith("exec $(LEASHED) ") or (
-            line.startswith("$(LEASHED) ") and not re.search(r"[][#;\"*?&|<>(){}$`^~!\\']", plain)
+        assert line.startswith("@exec $(LEASHED) ") or (
+            line.removeprefix("@").startswith("$(LEASHED) ")
+            and not re.search(r"[][#;\"*?&|<>(){}$`^~!\\']", plain)
         )
 
 
-def test_a_command_reaches_the_vm_as_it_was_typed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "variable", "word"),
+    [
+        ("vm", "CMD", "{}"),
+        ("vm", "KERNEL", "--kernel={}"),
+        ("vm", "TIMEOUT", "--timeout={}"),
+        ("cluster", "NODES", "--nodes={}"),
+    ],
+)
+def test_a_value_reaches_the_rig_as_it_was_typed(
+    target: str, variable: str, word: str, tmp_path: Path
+) -> None:
     stand_in = tmp_path / "python"
-    stand_in.write_text(f'#!/bin/sh\nfor word; do :; done\nprintf %s "$word" > {tmp_path}/last-word\n')
+    stand_in.write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" > {tmp_path}/words\n")
     stand_in.chmod(0o755)
-    typed = f"""echo "it's $(uname -r)" $(shell touch {tmp_path}/ran-on-the-host); exit 3"""
+    typed = f"""-x "it's $(uname -r)" $(shell touch {tmp_path}/ran-on-the-host); exit 3"""
 
-    words = ["make", "--old-file=.venv/.ready", "vm", f"PYTHON={stand_in}", f"CMD={typed}"]
-    subprocess.run(
-        words, cwd=ROOT, env=bare_environment(), capture_output=True, timeout=TIMEOUT_S, check=True
+    words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}", f"{variable}={typed}"]
+    done = subprocess.run(
+        words, cwd=ROOT, env=bare_environment(), capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
 
-    assert (tmp_path / "last-word").read_text() == typed
+    assert word.format(typed) in (tmp_path / "words").read_text().split("\0")
     assert not (tmp_path / "ran-on-the-host").exists()
+    assert done.stdout == ""  # what the rig prints is all there is to see
+
+
+def test_help_names_every_kernel_and_how_many_nodes_there_may_be() -> None:
+    described = subprocess.run(
+        ["make"],
+        cwd=ROOT,
+        env=bare_environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    ).stdout
+
+    assert f"KERNEL={'|'.join(kernels.KINDS)} " in described
+    assert "NODES=0..2 " in described
 
 
 def test_help_is_the_default_and_names_every_target_but_itself() -> None:

@@ -178,6 +178,30 @@ def test_a_failure_stays_a_failure(sessions: Sessions) -> None:
     assert sessions.run(every_tier() | {"unit/test_unit.py": "def test_bad(): assert False\n"}).code == 1
 
 
+def test_where_nothing_ran_no_table_is_shown(sessions: Sessions) -> None:
+    done = sessions.run({"unit/test_it.py": GOOD}, "tests", "-k", "nosuch")
+
+    assert "1 deselected" in done.text
+    assert "what ran" not in done.text
+    assert not re.search(r"^tier ", done.text, re.MULTILINE)
+
+
+def test_a_cache_that_cannot_be_is_wrong_usage_and_no_crash(sessions: Sessions) -> None:
+    sessions.plant({"unit/test_it.py": GOOD})
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *OPTIONS, "-p", "rig.tiers", "-p", "rig.reporting", "tests"],
+        cwd=sessions.folder,
+        env=os.environ | {"PYTHONPATH": str(RIG_FOLDER), "XDG_CACHE_HOME": "/with a space"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert done.stderr.startswith("ERROR: set XDG_CACHE_HOME to an absolute path without a space or quote")
+
+
 def test_each_tier_is_counted_and_timed_and_quick_ones_come_first(sessions: Sessions) -> None:
     tests = every_tier() | {"unit/test_unit.py": "import time\ndef test_slow(): time.sleep(0.3)\n"}
 

@@ -16,7 +16,10 @@ import click
 
 @click.command()
 @click.option("--output", type=click.Choice(["text", "json"]), default="text")
-def command(output):
+@click.option("--broken", is_flag=True)
+def command(output, broken):
+    if broken:
+        open("/")
     click.echo(f"status as {output}")
 """
 
@@ -80,6 +83,24 @@ def test_a_wrong_value_of_a_flag_exits_64_and_says_what_is_possible(group: VerbG
 
     assert done.exit_code == 64
     assert "'yaml' is not one of 'text', 'json'" in done.stderr
+
+
+def test_a_value_for_a_flag_of_a_verb_that_takes_none_gets_the_usage_of_the_verb(group: VerbGroup) -> None:
+    done = call(group, "status", "--broken=3")
+
+    assert done.exit_code == 64
+    assert done.stderr.startswith("Usage: tool status [OPTIONS]\nTry 'tool status --help' for help.\n")
+
+
+def test_a_verb_explains_itself_also_to_the_short_flag(group: VerbGroup) -> None:
+    assert call(group, "status", "-h").output == call(group, "status", "--help").output != ""
+
+
+def test_a_failure_of_a_verb_is_not_taken_for_lost_output(group: VerbGroup) -> None:
+    done = call(group, "status", "--broken")
+
+    assert isinstance(done.exception, OSError)
+    assert done.stderr == ""
 
 
 def test_a_verb_that_is_no_command_is_a_mistake_of_ours_not_of_the_user(group: VerbGroup) -> None:
