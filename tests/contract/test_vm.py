@@ -128,7 +128,7 @@ def test_a_panic_is_called_a_panic_also_when_the_dead_are_asked_again() -> None:
 
 @pytest.mark.usefixtures("guest")  # where there is none, the run below would not fail but skip
 def test_a_panic_fails_that_test_and_the_rest_of_its_module_while_the_next_module_gets_a_new_kernel() -> None:
-    """The sabotage of the kernel tier: results from before the panic stand, the module's others cannot pass."""
+    """The sabotage of the kernel tier: what passed before the panic stands."""
     panicking = "tests/kernel/panicking_example.py"
     following = "tests/kernel/test_guest.py::test_the_config_lies_where_libbpf_looks_for_it[7]"
     environment = os.environ | {"PYTHONPATH": str(_PROJECT / "tests"), "CI": ""}

