@@ -26,6 +26,12 @@ NODES ?= 0
 KERNEL ?= 7
 CMD ?= uname -a
 
+# the operator's image, and what to build it from and with; empty: the tools choose, or ask
+export IMG ?=
+export CONTAINER_TOOL ?=
+BASE ?=
+PYTHON_VERSION ?= 3.11
+
 # as typed: make would read the shell's $(...) as its own
 export VM_COMMAND := $(value CMD)
 # make would export what stands on its command line itself, expanded: $(shell …) would run on the host
@@ -58,7 +64,7 @@ format: setup ## format the code and mend what ruff can
 	$(BIN)/ruff format src tests tools
 
 .PHONY: manifests
-manifests: setup ## write the CRD and its reference anew, from the types
+manifests: setup ## write the CRD, its reference and the RBAC anew, from their sources
 	$(PYTHON) tools/manifests.py
 
 .PHONY: generate
@@ -113,6 +119,36 @@ cluster: setup ## start a control plane until Ctrl-C; NODES=2 adds nodes in VMs
 .PHONY: vm
 vm: setup ## run CMD='uname -a' in a VM; KERNEL=7 picks the kernel
 	exec $(LEASHED) $(PYTHON) -m rig vm --kernel $(KERNEL) -- "$$VM_COMMAND"
+
+##@ Install the operator into the cluster that kubectl points at
+
+.PHONY: docker-build
+docker-build: setup ## build the operator's image as IMG=registry/repository:tag
+	$(PYTHON) tools/image.py --python $(PYTHON_VERSION) $(addprefix --base ,$(BASE))
+
+.PHONY: install
+install: manifests ## install the CRD alone
+	$(PYTHON) tools/installation.py install
+
+.PHONY: run
+run: install ## run the manager from here, until Ctrl-C
+	$(LEASHED) $(BIN)/sked manager
+
+.PHONY: uninstall
+uninstall: setup ## remove the CRD, and with it every SchedExt
+	$(PYTHON) tools/installation.py uninstall
+
+.PHONY: deploy
+deploy: manifests ## install everything, with the image IMG=…
+	$(PYTHON) tools/installation.py deploy
+
+.PHONY: undeploy
+undeploy: setup ## remove everything, and with the CRD every SchedExt
+	$(PYTHON) tools/installation.py undeploy
+
+.PHONY: build-installer
+build-installer: manifests ## write what `deploy` applies to dist/install.yaml; needs IMG=…
+	$(PYTHON) tools/installation.py build-installer
 
 ##@ Tidy up
 

@@ -1,4 +1,4 @@
-"""Writes the CRD and the tables of its reference, both from the types in `schedkit.model.schedext`.
+"""Writes the CRD and its reference from the API's types, and the operator's RBAC from its permissions.
 
 With `--check` it changes nothing, and says which files are out of date.
 """
@@ -10,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+import rbac
 import yaml
 from crdschema import Schema, root_schema
 from fieldtables import reasons, tables
@@ -19,6 +20,7 @@ from schedkit.model.conditions import Reason
 from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 
 CRD = Path("config/crd/bases") / f"{GROUP}_{PLURAL}.yaml"
+CHART_CRD = Path("charts/sked/files/crd.yaml")
 REFERENCE = Path("docs/sked/crd-reference.md")
 _PART = re.compile(
     r"(?P<head><!-- generated: (?P<part>\w+) -->\n).*?(?P<tail><!-- end of generated -->)", re.DOTALL
@@ -85,10 +87,13 @@ def _column(name: str, kind: str, path: str) -> Schema:
 def generated(root: Path) -> dict[Path, str]:
     """Each generated file with its whole new text."""
     head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
+    definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
     reference = (root / REFERENCE).read_text()
     parts = {"fields": tables(SchedExt), "reasons": reasons(Reason)}
     return {
-        root / CRD: head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110),
+        root / CRD: definition,
+        root / CHART_CRD: definition,
+        **{root / file: text for file, text in rbac.files().items()},
         root / REFERENCE: _PART.sub(
             lambda found: found["head"] + parts[found["part"]] + found["tail"], reference
         ),
