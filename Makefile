@@ -80,6 +80,10 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 	$(PYTHON) tools/manifests.py --check
 	$(PYTHON) tools/generate.py --check
 
+.PHONY: docs
+docs: setup ## build the documentation into build/docs; a broken link is an error
+	$(UV) run --frozen --isolated --only-group docs zensical build --strict --clean
+
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (seconds)
 	$(LEASHED) $(PYTHON) -m pytest -q tests/unit
@@ -109,8 +113,12 @@ test-kernels: setup ## only the kernel tier, on every kind of kernel
 ##@ Try it by hand
 
 .PHONY: demo
-demo: setup ## boot a VM, attach a scheduler, and show what its kernel says before, during and after
+demo: setup ## run the operator on a control plane with fake nodes, and show a SchedExt until it is deployed
 	$(LEASHED) $(PYTHON) -m rig demo
+
+.PHONY: demo-kernel
+demo-kernel: setup ## boot a VM, attach a scheduler, and show what its kernel says before, during and after
+	$(LEASHED) $(PYTHON) -m rig demo-kernel
 
 .PHONY: cluster
 cluster: setup ## start a control plane until Ctrl-C; NODES=2 adds nodes in VMs
@@ -154,7 +162,7 @@ build-installer: manifests ## write what `deploy` applies to dist/install.yaml; 
 
 .PHONY: clean
 clean: ## delete what was made inside this clone
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist build .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: distclean

@@ -124,13 +124,18 @@ class ControlPlane:
         return self.audit_log.events(since=since, **filters)
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, check: bool = True, timeout_s: float = 60
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        check: bool = True,
+        timeout_s: float = 60,
+        cwd: Path | None = None,
     ) -> processes.Completed:
         """Run kubectl as admin; raise with what it said when it fails."""
         argv = [str(self.programs / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         # an own home: kubectl keeps its discovery cache there, and clusters come and go on the same ports
         environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
-        return processes.run(argv, stdin=stdin, check=check, timeout_s=timeout_s, env=environment)
+        return processes.run(argv, stdin=stdin, check=check, timeout_s=timeout_s, env=environment, cwd=cwd)
 
     def apply(self, *manifests: JsonObject | str, namespace: str = "default") -> str:
         """Server-side apply of objects, given as values or as YAML text; what kubectl says."""
