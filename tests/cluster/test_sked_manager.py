@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from rig import manager, polling
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
 from rig.manager import IMAGE, Manager, SchedExts
+from schedkit import __version__
 
 NODES = 3
 ALL_AT_ONCE = {"rollingUpdate": {"maxUnavailable": "100%"}}
@@ -68,3 +70,53 @@ def test_a_schedext_is_deployed_changed_suspended_and_deleted(
     schedexts.await_daemon_set()
     schedexts.delete()
     polling.until(lambda: not schedexts.pods() and not schedexts.daemon_set(), "nothing is left")
+
+
+def test_probes_say_that_it_lives_and_is_current(sked: Manager) -> None:
+    assert sked.probe("/healthz") == (200, "ok\n")
+    assert sked.probe("/readyz") == (200, "ok\n")
+    assert sked.probe("/elsewhere")[0] == 404
+
+
+def test_metrics_are_for_those_who_may_read_them(
+    cluster: ControlPlane, sked: Manager, namespace: str, schedexts: SchedExts
+) -> None:
+    schedexts.create(nodeSelector={"sked": "nowhere"})
+    schedexts.await_reason("Deployed", "NoNodes")
+    reader = cluster.token(namespace)
+    assert sked.scrape()[0] == 401
+    assert sked.scrape("not-a-token")[0] == 401
+    code, words = sked.scrape(reader)
+    assert (code, "may not get /metrics" in words) == (403, True)
+
+    _let_read_metrics(cluster, namespace)
+
+    def page() -> str | None:
+        code, words = sked.scrape(reader)
+        return words if code == 200 else None
+
+    shown = polling.until(page, "the reader is let in")
+    assert 'sked_api_requests_total{code="201",verb="POST"}' in shown
+    assert 'sked_schedexts{state="NoNodes"} 1.0' in shown
+    assert 'sked_reconciles_total{controller="daemonsets",outcome="done"}' in shown
+    assert f'sked_build_info{{python="{platform.python_version()}",version="{__version__}"}} 1.0' in shown
+    assert 'sked_watch_age_seconds{resource="nodes"}' in shown
+    assert 'sked_queue_depth{controller="status"}' in shown
+    assert reader not in sked.log()
+
+
+def _let_read_metrics(cluster: ControlPlane, namespace: str) -> None:
+    """Let that namespace's default service account do so."""
+    group = "rbac.authorization.k8s.io"
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
+    meta = {"apiVersion": f"{group}/v1", "metadata": {"name": namespace}}
+    cluster.apply(
+        {**meta, "kind": "ClusterRole", "rules": rules},
+        {
+            **meta,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": namespace},
+            "subjects": [subject],
+        },
+    )

@@ -64,6 +64,11 @@ class Reconciler:
         )
         self._subscribe()
 
+    @property
+    def controllers(self) -> tuple[Controller[Key], ...]:
+        """Both, the more urgent first."""
+        return (self.deploying, self.reporting)
+
     # Observe
 
     def _subscribe(self) -> None:
