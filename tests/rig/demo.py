@@ -23,13 +23,14 @@ _NAME = "scx-rusty"
 def show() -> int:
     """Tell the whole story; with somebody at a terminal, leave the cluster running until Ctrl-C."""
     with _cluster() as cluster:
-        _tell(f"A cluster: Kubernetes {kubernetes.version()}, {NODES} nodes, the CRD and `sked manager`.")
-        _tell("Control plane and operator are real. The nodes are not: their pods run nothing.")
+        _tell(f"Kubernetes {kubernetes.version()} with {NODES} nodes, the CRD, and `sked manager` from here.")
+        print("# Control plane and operator are real. The nodes are not: their pods run nothing.", flush=True)
         _kubectl(cluster, "get", "nodes", "--output=custom-columns=NODE:.metadata.name")
         _tell("Somebody wants a scheduler on every node:")
         _kubectl(cluster, "apply", "--filename", _SAMPLE)
         schedexts = SchedExts(cluster, "default")
         _follow(schedexts)
+        print(flush=True)
         _kubectl(cluster, "get", "schedext,daemonset")
         _tell("Each question about it has an answer:")
         print(_answers(schedexts), flush=True)
@@ -72,10 +73,8 @@ def _follow(schedexts: SchedExts) -> None:
     def is_deployed() -> bool:
         nonlocal said
         found = schedexts.condition("Deployed", _NAME)
-        words = (
-            f"{found.get('status', 'not asked yet'):8} {found.get('reason', '')}: {found.get('message', '')}"
-        )
-        if found and words != said:
+        words = "{status:8} {reason}: {message}".format(**found) if found else said
+        if words != said:
             print(words, flush=True)
             said = words
         return found.get("status") == "True"
