@@ -18,7 +18,7 @@ _BLOCK = re.compile(
 # what differs from one run to the next, and nothing else
 _VARYING = (
     (re.compile(r"(?<![^ ])(\d+[dhms]){1,2}(?![^ ])"), "<age>"),
-    (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![^ ])"), "-<suffix>"),
+    (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![^ \"])"), "-<suffix>"),
     (re.compile(r"sha256:([0-9a-f]{64}|…)"), "sha256:<digest>"),
     (re.compile(r" +"), " "),
 )
