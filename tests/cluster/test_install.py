@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import AbstractContextManager
 
 import pytest
 
-from rig import controlplane, fakenodes, installation, polling
+from rig import controlplane, fakenodes, installation, manager, objects, polling
 from rig.controlplane import ControlPlane
 from rig.installation import ACCOUNT, IMAGE, NAMESPACE, ROOT, make
 from rig.kubeclient import JsonObject
-from rig.manager import SchedExts
-from rig.processes import Process, running
+from rig.manager import Manager, SchedExts
 from schedkit.model.schedext import GROUP, PLURAL
 from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 
@@ -25,6 +21,8 @@ MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-man
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # nobody calls it: it is what a plugin of the API server asks for when a DaemonSet with an owner is made
 NEVER_CALLED = (GROUP, f"{PLURAL}/finalizers", "update")
+
+_COLLECTED_S = 90  # the garbage collector looks for new kinds of owners every 30 s
 
 
 @pytest.fixture(scope="module")
@@ -157,19 +155,11 @@ def test_make_install_and_uninstall_concern_the_crd_alone(cluster: ControlPlane)
 # With exactly its own permissions
 
 
-@contextmanager
-def manager_as_itself(cluster: ControlPlane) -> Iterator[Process]:
-    """The manager with the token of its service account; it leads."""
-    program = Path(sys.executable).with_name("sked")
-    flags = ("--kubeconfig", installation.account_kubeconfig(cluster), "--namespace", NAMESPACE)
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SKED_", "KUBE"))
-    }
-    log = cluster.folder / "as-itself.log"
-    with running(
-        Process([program, "manager", "--leader-elect", *flags], log=log, env=environment)
-    ) as process:
-        yield process
+def manager_as_itself(cluster: ControlPlane) -> AbstractContextManager[Manager]:
+    """The manager with a token of its service account; it leads."""
+    kubeconfig = installation.account_kubeconfig(cluster)
+    flags = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", "--leader-elect")
+    return manager.running(cluster, "as-itself", *flags)
 
 
 def calls(cluster: ControlPlane, since: int) -> set[tuple[str, str, str]]:
@@ -197,8 +187,24 @@ def exercise(schedexts: SchedExts) -> None:
         schedexts.await_reason("Deployed", "Suspended")
         schedexts.change(suspend=False)
         schedexts.await_daemon_set()
+        polling.until(lambda: schedexts.condition("Deployed")["reason"] != "Suspended", "it is seen running")
     schedexts.delete()
-    polling.until(lambda: schedexts.daemon_set() is None, "nothing is left")
+    polling.until(lambda: schedexts.daemon_set() is None, "nothing is left", timeout_s=_COLLECTED_S)
+
+
+def exercise_a_taken_name(schedexts: SchedExts) -> None:
+    """A DaemonSet of somebody else, which no watch of ours shows."""
+    schedexts.cluster.apply(objects.daemon_set("taken", nodes={"no": "node"}), namespace=schedexts.namespace)
+    schedexts.create("taken")
+    schedexts.await_reason("Accepted", "NameTaken", "taken")
+
+
+def exercise_metrics(cluster: ControlPlane, namespace: str, sked: Manager) -> None:
+    """Somebody who was given the role for it reads the metrics."""
+    reader = f"--serviceaccount={namespace}:default"
+    cluster.kubectl("create", "clusterrolebinding", namespace, "--clusterrole=sked-metrics-reader", reader)
+    token = cluster.token(namespace)
+    polling.until(lambda: sked.scrape(token)[0] == 200, "metrics are shown")
 
 
 def image_of(schedexts: SchedExts) -> str | None:
@@ -210,11 +216,28 @@ def test_the_permissions_are_those_the_manager_uses(deployed: ControlPlane) -> N
     """Nothing it asks for is refused, and nothing is allowed that it does not ask for."""
     since = deployed.audit_log.position()
     namespace = deployed.create_namespace()
+    schedexts = SchedExts(deployed, namespace)
 
-    with manager_as_itself(deployed) as process:
-        exercise(SchedExts(deployed, namespace))
-    assert process.exit_code() == 0, process.tail()
+    with manager_as_itself(deployed) as sked:
+        exercise(schedexts)
+        exercise_a_taken_name(schedexts)
+        exercise_metrics(deployed, namespace, sked)
+        assert sked.terminate() == 0
 
     refused = list(deployed.audit(since=since, user=ACCOUNT, code=403))
     assert refused == []
     assert calls(deployed, since) == allowed() - {NEVER_CALLED}
+
+
+def test_without_the_permission_nobody_calls_for_no_daemonset_is_made(deployed: ControlPlane) -> None:
+    """It is asked for by the plugin OwnerReferencesPermissionEnforcement, which many clusters have on."""
+    role = f"{RBAC}/clusterroles/sked-manager-role"
+    rules = deployed.client.get(role)["rules"]
+    deployed.client.patch(role, {"rules": [each for each in rules if each["resources"] != [NEVER_CALLED[1]]]})
+    schedexts = SchedExts(deployed, deployed.create_namespace())
+
+    with manager_as_itself(deployed) as sked:
+        schedexts.create()
+
+        polling.until(lambda: "cannot set blockOwnerDeletion" in sked.log(), "it is refused")
+    assert schedexts.daemon_set() is None

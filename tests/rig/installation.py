@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -55,9 +54,7 @@ def by_name(objects: Iterable[JsonObject]) -> dict[tuple[str, str], JsonObject]:
 
 def account_kubeconfig(cluster: ControlPlane) -> Path:
     """A kubeconfig with a token of the manager's own service account and nothing else."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/sked-controller-manager/token"
-    request: dict[str, Any] = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = cluster.client.create(path, request)["status"]["token"]
+    token = cluster.token(NAMESPACE, "sked-controller-manager")
     file = cluster.folder / "sked-controller-manager.kubeconfig"
     authority = cluster.layout.authority.ca_file
     return write_kubeconfig(file, server=cluster.server, ca_file=authority, user={"token": token})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import sys
-import tempfile
 from pathlib import Path
 
 import structlog
@@ -29,10 +29,16 @@ async def self_signed() -> ssl.SSLContext:
         pem, _ = await maker.communicate()
     if maker.returncode:
         raise ConfigError("a certificate for metrics could not be made: give one with --metrics-cert-path")
-    with tempfile.NamedTemporaryFile() as file:  # readable by its owner alone; ssl reads keys from files only
+    return _serving_from_memory(pem)
+
+
+def _serving_from_memory(pem: bytes) -> ssl.SSLContext:
+    """As `_serving`; ssl reads keys from files only, and a pod has no folder that it may write to."""
+    with os.fdopen(os.memfd_create("certificate"), "wb") as file:
         file.write(pem)
         file.flush()
-        return _serving(Path(file.name), Path(file.name))
+        here = Path(f"/proc/self/fd/{file.fileno()}")
+        return _serving(here, here)
 
 
 class Mounted:
