@@ -41,7 +41,7 @@ DEPLOYING, REPORTING = 16, 8  # workers
 _DAEMON_SET_SETTLES_S = 1.0
 _STATUS_SPACING_S = 1.0
 # what no watch shows is looked at that often
-_LOOK_AGAIN_S = 20.0
+_LOOK_AGAIN_S = 10.0
 
 
 class Reconciler:
