@@ -91,12 +91,12 @@ check: lint ## lint and unit tests: what every commit passes (seconds)
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 
 .PHONY: test
-test: lint ## every tier: unit, contract, cluster, kernel, e2e
+test: lint docs ## every tier: unit, contract, cluster, kernel, e2e
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest tests
 
 .PHONY: test-full
-test-full: lint ## every tier on every kind of kernel, and what is too long for CI
+test-full: lint docs ## every tier on every kind of kernel, and what is too long for CI
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest --full --kernels all tests
 

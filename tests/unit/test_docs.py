@@ -37,6 +37,14 @@ def test_commands_that_are_shown_with_a_dollar_are_in_blocks_that_are_run() -> N
     assert run + sum(block.count("$ ") for block in left_out) == shown
 
 
+@pytest.mark.parametrize(
+    ("words", "is_look"),
+    [("kubectl get pods", True), ("kubectl -n x events --for y", True), ("kubectl delete --wait x", False)],
+)
+def test_only_a_look_is_repeated(words: str, is_look: bool) -> None:
+    assert Command(1, words).only_looks is is_look
+
+
 PAGE = """
 ```yaml title="a.yaml"
 a: 1
