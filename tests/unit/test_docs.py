@@ -26,6 +26,51 @@ def test_every_reason_is_in_the_table() -> None:
     assert listed == [reason.value for reason in Reason]
 
 
+# What pages speak of exists
+
+
+def found_in_pages(pattern: str) -> set[str]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/sked").glob("*.md")]
+    return {name for page in pages for name in re.findall(pattern, page.read_text(), re.MULTILINE)}
+
+
+def test_every_make_target_that_pages_name_exists() -> None:
+    named = found_in_pages(r"(?:^|`)make ([a-z][a-z-]+)")
+
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert len(named) > 8
+    assert named - targets == set()
+
+
+def test_every_file_that_pages_name_exists() -> None:
+    named = found_in_pages(r"\b((?:config|charts|tests|tools|src)/[\w./-]*\w)")
+
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_metrics_of_the_page_are_those_that_are_served() -> None:
+    served = set(re.findall(r'"(sked_\w+)"', (ROOT / "src/schedkit/sked/metrics.py").read_text()))
+
+    named = found_in_pages(r"`(sked_\w+)`")
+    assert {re.sub("_(total|info)$", "", name) for name in named} == served
+
+
+def test_the_words_of_logs_and_tools_that_pages_explain_are_really_said() -> None:
+    """Somebody will search for them."""
+    code = "".join(file.read_text() for folder in ("src", "tools") for file in (ROOT / folder).rglob("*.py"))
+    page = (ROOT / "docs/sked/installation.md").read_text()
+    explained = re.findall(r"`([a-z]+_[a-z_]+)`", page.partition("## Troubleshooting")[2])
+    said = ("the operator's image is not known", "no cluster answers", "have not been listed yet")
+
+    assert len(explained) >= 3
+    assert [words for words in explained if f'"{words}"' not in code] == []
+    assert [words for words in said if words not in page or words not in code] == []
+
+
+# How output is compared
+
+
 def test_commands_that_are_shown_with_a_dollar_are_in_blocks_that_are_run() -> None:
     """In any other kind of block nobody would notice that they are wrong."""
     page = USAGE.read_text()
