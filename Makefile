@@ -28,6 +28,12 @@ KERNEL ?= 7
 TIMEOUT ?= 600
 CMD ?= uname -a
 
+# the operator's image, and what to build it from and with; empty: the tools choose, or ask
+export IMG ?=
+export CONTAINER_TOOL ?=
+BASE ?=
+PYTHON_VERSION ?= 3.11
+
 # as typed: make would read the shell's $(...) as its own
 export RIG_NODES := $(value NODES)
 export RIG_KERNEL := $(value KERNEL)
@@ -63,7 +69,7 @@ format: setup ## format the code and mend what ruff can
 	$(BIN)/ruff format src tests tools
 
 .PHONY: manifests
-manifests: setup ## write the CRD and its reference anew, from the types
+manifests: setup ## write the CRD, its reference and the RBAC anew, from their sources
 	$(PYTHON) tools/manifests.py
 
 .PHONY: generate
@@ -79,6 +85,10 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 	$(PYTHON) tools/manifests.py --check
 	$(PYTHON) tools/generate.py --check
 
+.PHONY: docs
+docs: setup ## build the documentation into build/docs; a broken link is an error
+	$(UV) run --frozen --isolated --only-group docs zensical build --strict --clean
+
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (under a minute)
 	$(LEASHED) $(PYTHON) -m pytest -q -n auto tests/unit
@@ -86,12 +96,12 @@ check: lint ## lint and unit tests: what every commit passes (under a minute)
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 
 .PHONY: test
-test: lint ## every tier: unit, contract, cluster, kernel, e2e
+test: lint docs ## every tier: unit, contract, cluster, kernel, e2e
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest tests
 
 .PHONY: test-full
-test-full: lint ## every tier on every kind of kernel, and what is too long for CI
+test-full: lint docs ## every tier on every kind of kernel, and what is too long for CI
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest --full --kernels all tests
 
@@ -108,8 +118,12 @@ test-kernels: setup ## only the kernel tier, on every kind of kernel
 ##@ Try it by hand
 
 .PHONY: demo
-demo: setup ## boot a VM, attach a scheduler, and show what its kernel says before, during and after
+demo: setup ## run the operator on a control plane with fake nodes, and show a SchedExt until it is deployed
 	@$(LEASHED) $(PYTHON) -m rig demo
+
+.PHONY: demo-kernel
+demo-kernel: setup ## boot a VM, attach a scheduler, and show what its kernel says before, during and after
+	@$(LEASHED) $(PYTHON) -m rig demo-kernel
 
 .PHONY: cluster
 cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0)
@@ -119,11 +133,41 @@ cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0)
 vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7) and TIMEOUT=SECONDS (600)
 	@exec $(LEASHED) $(PYTHON) -m rig vm --kernel="$$RIG_KERNEL" --timeout="$$RIG_TIMEOUT" -- "$$RIG_COMMAND"
 
+##@ Install the operator into the cluster that kubectl points at
+
+.PHONY: docker-build
+docker-build: setup ## build the operator's image as IMG=registry/repository:tag
+	$(PYTHON) tools/image.py --python $(PYTHON_VERSION) $(addprefix --base ,$(BASE))
+
+.PHONY: install
+install: manifests ## install the CRD alone
+	$(PYTHON) tools/installation.py install
+
+.PHONY: run
+run: install ## run the manager from here, until Ctrl-C
+	$(LEASHED) $(BIN)/sked manager
+
+.PHONY: uninstall
+uninstall: setup ## remove the CRD, and with it every SchedExt
+	$(PYTHON) tools/installation.py uninstall
+
+.PHONY: deploy
+deploy: manifests ## install everything, with the image IMG=…
+	$(PYTHON) tools/installation.py deploy
+
+.PHONY: undeploy
+undeploy: setup ## remove everything, and with the CRD every SchedExt
+	$(PYTHON) tools/installation.py undeploy
+
+.PHONY: build-installer
+build-installer: manifests ## write what `deploy` applies to dist/install.yaml; needs IMG=…
+	$(PYTHON) tools/installation.py build-installer
+
 ##@ Tidy up
 
 .PHONY: clean
 clean: ## delete what was made inside this clone
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist build .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: distclean

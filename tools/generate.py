@@ -43,11 +43,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     chosen = parser.parse_args()
-    fresh = {document: regenerate(document) for document in sorted(chosen.root.glob("*.md"))}
+    documents = (*chosen.root.glob("*.md"), *chosen.root.glob("docs/**/*.md"))
+    fresh = {document: regenerate(document) for document in sorted(documents)}
     outdated = {document: text for document, text in fresh.items() if text != document.read_text()}
     if chosen.check:
         for document in outdated:
-            sys.stderr.write(f"{document.name} is out of date: run `make generate` and commit the result\n")
+            name = document.relative_to(chosen.root)
+            sys.stderr.write(f"{name} is out of date: run `make generate` and commit the result\n")
         return 1 if outdated else 0
     for document, text in outdated.items():
         document.write_text(text)

@@ -1,4 +1,4 @@
-"""Writes the CRD and the tables of its reference, both from the types in `schedkit.model.schedext`.
+"""Writes the CRD from the API's types, the operator's RBAC from its permissions, and tables about both.
 
 With `--check` it changes nothing, and says which files are out of date.
 """
@@ -10,16 +10,20 @@ import re
 import sys
 from pathlib import Path
 
+import rbac
 import yaml
 from crdschema import Schema, root_schema
 from fieldtables import reasons, tables
+from pagetables import permissions, reasons_by_condition
 
 from schedkit.model import schedext
-from schedkit.model.conditions import Reason
+from schedkit.model.conditions import WARNINGS, Reason
 from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
+from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 
 CRD = Path("config/crd/bases") / f"{GROUP}_{PLURAL}.yaml"
-REFERENCE = Path("docs/sked/crd-reference.md")
+CHART_CRD = Path("charts/sked/files/crd.yaml")
+PAGES = "docs/sked/*.md"
 _PART = re.compile(
     r"(?P<head><!-- generated: (?P<part>\w+) -->\n).*?(?P<tail><!-- end of generated -->)", re.DOTALL
 )
@@ -85,14 +89,24 @@ def _column(name: str, kind: str, path: str) -> Schema:
 def generated(root: Path) -> dict[Path, str]:
     """Each generated file with its whole new text."""
     head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
-    reference = (root / REFERENCE).read_text()
-    parts = {"fields": tables(SchedExt), "reasons": reasons(Reason)}
+    definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
     return {
-        root / CRD: head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110),
-        root / REFERENCE: _PART.sub(
-            lambda found: found["head"] + parts[found["part"]] + found["tail"], reference
-        ),
+        root / CRD: definition,
+        root / CHART_CRD: definition,
+        **{root / file: text for file, text in rbac.files().items()},
+        **{page: _with_tables(page.read_text()) for page in sorted(root.glob(PAGES))},
     }
+
+
+def _with_tables(page: str) -> str:
+    where = (("every namespace", EVERYWHERE), ("`sked-system`", IN_OWN_NAMESPACE))
+    parts = {
+        "fields": tables(SchedExt),
+        "reasons": reasons(Reason),
+        "conditions": reasons_by_condition(Reason, WARNINGS, page),
+        "permissions": permissions(where),
+    }
+    return _PART.sub(lambda found: found["head"] + parts[found["part"]] + found["tail"], page)
 
 
 def main() -> int:

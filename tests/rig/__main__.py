@@ -33,7 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rig", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fetch", help="obtain every part into the cache")
-    commands.add_parser("demo", help="attach a scheduler in a VM and show what the kernel says")
+    commands.add_parser("demo", help="run the operator on a control plane with fake nodes")
+    commands.add_parser("demo-kernel", help="attach a scheduler in a VM and show what the kernel says")
     cluster = commands.add_parser("cluster", help="keep a cluster until Ctrl-C")
     cluster.add_argument("--nodes", type=_one_of("NODES", "012"), default="0", help="real nodes in VMs")
     machine = commands.add_parser("vm", help="run a command in a VM")
@@ -68,7 +69,7 @@ def _seconds(text: str) -> float:
 
 def _execute(options: argparse.Namespace) -> int:
     # imported here: fetching must not need what the other commands need
-    from rig import byhand, parts
+    from rig import byhand, demo, parts
 
     match options.command:
         case "fetch":
@@ -78,6 +79,8 @@ def _execute(options: argparse.Namespace) -> int:
             return 0
         case "vm":
             return byhand.run_in_vm(options.shell_command, kind=options.kernel, timeout_s=options.timeout)
+        case "demo":
+            return demo.show()
         case _:
             return byhand.demonstrate()
 

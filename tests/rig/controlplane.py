@@ -99,9 +99,14 @@ class ControlPlane:
 
     def service_account(self, namespace: str, name: str = "default") -> Client:
         """A client that holds a token of that service account and nothing else."""
+        return Client(self.kubeconfig, token=self.token(namespace, name))
+
+    def token(self, namespace: str, name: str = "default") -> str:
+        """A fresh token of that service account."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        return Client(self.kubeconfig, token=self.client.create(path, request)["status"]["token"])
+        made: str = self.client.create(path, request)["status"]["token"]
+        return made
 
     def node(self, name: str, *, address: str = "127.0.0.1") -> NodeIdentity:
         """The identity of a node in a guest, whose kubelet the API server reaches at that host address."""
@@ -124,13 +129,18 @@ class ControlPlane:
         return self.audit_log.events(since=since, **filters)
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, check: bool = True, timeout_s: float = 60
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        check: bool = True,
+        timeout_s: float = 60,
+        cwd: Path | None = None,
     ) -> processes.Completed:
         """Run kubectl as admin; raise with what it said when it fails."""
         argv = [str(self.programs / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         # an own home: kubectl keeps its discovery cache there, and clusters come and go on the same ports
         environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
-        return processes.run(argv, stdin=stdin, check=check, timeout_s=timeout_s, env=environment)
+        return processes.run(argv, stdin=stdin, check=check, timeout_s=timeout_s, env=environment, cwd=cwd)
 
     def apply(self, *manifests: JsonObject | str, namespace: str = "default") -> str:
         """Server-side apply of objects, given as values or as YAML text; what kubectl says."""

@@ -11,7 +11,7 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,14 @@ def write_layout(images: Sequence[Image], folder: Path) -> str:
 def digest(layout: Path) -> str:
     """The digest of the layout's image or index."""
     return str(_top(layout)["digest"])
+
+
+def file_sizes(layout: Path) -> Iterator[int]:
+    """The size of each file in each layer, unpacked."""
+    manifest = json.loads((layout / "blobs" / digest(layout).replace(":", "/")).read_bytes())
+    for layer in manifest["layers"]:
+        with tarfile.open(layout / "blobs" / layer["digest"].replace(":", "/")) as archive:
+            yield from (entry.size for entry in archive)
 
 
 def write_archive(layout: Path, reference: str, archive: Path) -> None:

@@ -9,9 +9,11 @@ from rig import (
     containerd,
     cosign,
     guestroot,
+    helm,
     images,
     kernels,
     kubernetes,
+    operatorimage,
     podman,
     registry,
     schedulers,
@@ -32,6 +34,8 @@ _PARTS: Mapping[str, Callable[[], object]] = {
     "registries": registry.programs,
     "schedulers": schedulers.built,
     "image of the probe": images.probe,
+    "image of the operator": operatorimage.layout,
+    "Helm": helm.program,
     "Kubernetes": kubernetes.binaries,
 }
 

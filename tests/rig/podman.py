@@ -67,8 +67,13 @@ class Podman(Startable):
         self, *arguments: str, timeout_s: float = daemons.COMMAND_TIMEOUT_S, check: bool = True
     ) -> Completed:
         """One podman command against the service."""
-        argv: list[str | Path] = [self._root / "usr/bin/podman", "--url", self.url, *arguments]
-        return processes.run(argv, env=self._environment(), timeout_s=timeout_s, check=check)
+        return processes.run([*self.command(), *arguments], timeout_s=timeout_s, check=check)
+
+    def command(self) -> list[str]:
+        """How a podman command against the service begins, whatever the environment it is started in."""
+        settings = [f"{name}={value}" for name, value in self._environment().items()]
+        program = str(self._root / "usr/bin/podman")
+        return ["env", "--ignore-environment", *settings, program, "--url", self.url]
 
     def inspect(self, container: str) -> Mapping[str, Any]:
         """All that Podman knows about a container."""

@@ -40,7 +40,7 @@ def await_end(pid: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-@pytest.mark.parametrize("target", ["demo", "cluster", "vm", "test-e2e", "test-kernels"])
+@pytest.mark.parametrize("target", ["demo", "demo-kernel", "cluster", "vm", "test-e2e", "test-kernels"])
 def test_what_make_starts_ends_when_make_is_killed(
     target: str, number: signal.Signals, tmp_path: Path
 ) -> None:

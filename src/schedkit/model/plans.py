@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -12,7 +12,7 @@ import msgspec
 from schedkit.model.conditions import WARNINGS, Reason
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.differences import Operation, Operations, differences, is_legacy
-from schedkit.model.fleets import Fleet, survey
+from schedkit.model.fleets import Fleet, surveying
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import Condition, SchedExtStatus
@@ -80,11 +80,33 @@ class Plan:
 
 def make_plan(observation: Observation) -> Plan:
     """What to do, in this order. A plan made after it was carried out has no actions."""
-    if observation.schedext.metadata.deletion_timestamp is not None:
-        return Plan()  # owner references remove the rest
-    writes = plan_daemon_set(observation)
-    fleet = survey(observation, is_changing=any(_changes_pods(write) for write in writes))
-    return Plan((*writes, *plan_report(observation, fleet)), fleet.next_change(observation.now))
+    report = make_report(observation)
+    return Plan((*plan_daemon_set(observation), *report.actions), report.look_again_at)
+
+
+def reporting(observation: Observation) -> Generator[None, None, Plan]:
+    """What to tell, as if the DaemonSet had been written already; it stops now and then to let others run."""
+    if _is_being_deleted(observation):
+        return Plan()
+    is_changing = any(_changes_pods(write) for write in plan_daemon_set(observation))
+    fleet = yield from surveying(observation, is_changing=is_changing)
+    return Plan(plan_report(observation, fleet), fleet.next_change(observation.now))
+
+
+def make_report(observation: Observation) -> Plan:
+    """What to tell, without a pause."""
+    steps = reporting(observation)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            report: Plan = finished.value
+            return report
+
+
+def _is_being_deleted(observation: Observation) -> bool:
+    """Owner references remove what is left of it."""
+    return observation.schedext.metadata.deletion_timestamp is not None
 
 
 def _changes_pods(write: DaemonSetWrite) -> bool:
@@ -103,6 +125,8 @@ def plan(observation: Observation) -> tuple[Action, ...]:
 
 def plan_daemon_set(observation: Observation) -> tuple[DaemonSetWrite, ...]:
     """At most one write of the DaemonSet; none of one that is not ours."""
+    if _is_being_deleted(observation):
+        return ()
     observed, wanted = observation.daemon_set, render(observation.schedext)
     if observed is None:
         return () if observation.schedext.spec.suspend else (CreateDaemonSet(wanted),)

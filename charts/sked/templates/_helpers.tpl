@@ -1,0 +1,18 @@
+{{/* On every object; the selectors of kustomize and chart are the same, so that one can follow the other. */}}
+{{- define "sked.labels" -}}
+app.kubernetes.io/name: sked
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sked.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default (printf "v%s" $.Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+{{- end }}

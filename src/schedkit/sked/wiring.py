@@ -1,0 +1,141 @@
+"""Puts the operator together and runs it; nothing else constructs a client, an informer or a server."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import os
+import signal
+import socket
+import ssl
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+
+import structlog
+
+from schedkit import __version__
+from schedkit.kube import config
+from schedkit.kube.client import Client
+from schedkit.kube.controller import Activity, serve
+from schedkit.kube.events import Recorder
+from schedkit.kube.lease import Elector
+from schedkit.sked import certificates
+from schedkit.sked.authorization import Gatekeeper
+from schedkit.sked.metrics import Metrics
+from schedkit.sked.observing import Cluster
+from schedkit.sked.probes import Health
+from schedkit.sked.reconcile import Reconciler
+from schedkit.sked.serving import listening
+from schedkit.sked.settings import Settings
+
+LEASE = "b4c95cb3.schedkit.io"
+CONTROLLER = "sked.schedkit.io/manager"
+
+_log = structlog.get_logger()
+
+
+def run(settings: Settings) -> None:
+    """Run the operator until SIGTERM or Ctrl-C; raise `LeaseLostError` if another took over."""
+    connection = config.discover(settings.kubeconfig, context=settings.context)
+    asyncio.run(_operate(settings, connection))
+
+
+async def _operate(settings: Settings, connection: config.Connection) -> None:
+    stop = _stop_on_signals()
+    async with AsyncExitStack() as stack:
+        manager = Manager(settings, connection, stack)
+        await manager.run(stop)
+    _log.info("manager_stopped")
+
+
+class Manager:
+    """All parts of the operator; they end with the stack."""
+
+    def __init__(self, settings: Settings, connection: config.Connection, stack: AsyncExitStack) -> None:
+        self._settings, self._stack, self._server = settings, stack, connection.server
+        self._identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        self._metrics = Metrics()
+        self._client = Client(
+            connection, user_agent=f"sked/{__version__} manager", observe=self._metrics.count_request
+        )
+        stack.push_async_callback(self._client.close)
+        self._elector = self._make_elector()
+        # what is written needs the lease; what is read, and asked about readers of metrics, does not
+        acting = self._client.fenced(self._elector.fence) if self._elector else self._client
+        self._recorder = Recorder(acting, controller=CONTROLLER, instance=self._identity)
+        self._cluster = Cluster(self._client)
+        self._reconciler = Reconciler(
+            self._cluster, acting, self._recorder, observe=self._metrics.count_reconcile
+        )
+        self._background: list[Activity] = [self._recorder.run]
+        self._metrics.watch(self._cluster, self._reconciler.controllers)
+
+    def _make_elector(self) -> Elector | None:
+        if not self._settings.leader_elect:
+            return None
+        namespace = self._settings.namespace or self._client.namespace
+        return Elector(self._client, name=LEASE, namespace=namespace, identity=self._identity)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve probes and metrics at once, and SchedExts as soon as it may."""
+        _log.info("manager_started", version=__version__, server=self._server, process=os.getpid())
+        if self._settings.enable_http2:
+            _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
+        await self._serve_probes()
+        await self._serve_metrics()
+        await serve(
+            self._cluster.informers,
+            self._reconciler.controllers,
+            stop,
+            lead=self._lead,
+            beside=self._background,
+        )
+
+    async def _serve_probes(self) -> None:
+        address = self._settings.health_probe_bind_address
+        if address is None:
+            return
+        health = Health(self._cluster.informers)
+        self._background.append(health.run)
+        await self._stack.enter_async_context(listening(address, health.routes))
+        _log.info("probes_served", address=str(address))
+
+    async def _serve_metrics(self) -> None:
+        address, is_secure = self._settings.metrics_bind_address, self._settings.metrics_secure
+        if address is None:
+            return
+        page = Gatekeeper(self._client).guard(self._metrics.page) if is_secure else self._metrics.page
+        tls = await self._metrics_tls() if is_secure else None
+        await self._stack.enter_async_context(listening(address, {"/metrics": page}, tls))
+        _log.info("metrics_served", address=str(address), secure=is_secure)
+
+    async def _metrics_tls(self) -> ssl.SSLContext:
+        folder = self._settings.metrics_cert_path
+        if folder is None:
+            return await certificates.self_signed()
+        mounted = certificates.Mounted(folder)
+        self._background.append(mounted.run)
+        return mounted.tls
+
+    async def _lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin when the caches are full, and this process may."""
+        _give_memory_back()
+        await (self._elector.lead(work) if self._elector else work())
+
+
+def _give_memory_back() -> None:
+    """What the first lists needed is free by now, and what they left stays for long."""
+    gc.collect()
+    gc.freeze()
+    with suppress(OSError, AttributeError):  # only glibc knows how
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,243 @@
+"""The operator as users install it: by make and kubectl, with exactly its own permissions, and out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from rig import controlplane, fakenodes, installation, manager, objects, polling
+from rig.controlplane import ControlPlane
+from rig.installation import ACCOUNT, IMAGE, NAMESPACE, ROOT, make
+from rig.kubeclient import JsonObject
+from rig.manager import Manager, SchedExts
+from schedkit.model.schedext import GROUP, PLURAL
+from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
+
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
+IN_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
+MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+# nobody calls it: it is what a plugin of the API server asks for when a DaemonSet with an owner is made
+NEVER_CALLED = (GROUP, f"{PLURAL}/finalizers", "update")
+
+_COLLECTED_S = 90  # the garbage collector looks for new kinds of owners every 30 s
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ControlPlane]:
+    """One of its own: what is installed belongs to a whole cluster."""
+    with controlplane.running("install", fake_nodes=True) as plane, fakenodes.running(plane, 2):
+        yield plane
+
+
+@pytest.fixture
+def deployed(cluster: ControlPlane) -> ControlPlane:
+    """A cluster after `make deploy`, whatever was there before."""
+    make(cluster, "deploy", f"IMG={IMAGE}")
+    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+    return cluster
+
+
+def apply_sample(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-k", str(ROOT / "config/samples"))
+
+
+def sample(cluster: ControlPlane) -> JsonObject | None:
+    return cluster.client.find("/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty")
+
+
+# What is installed
+
+
+OBJECTS = (
+    f"/api/v1/namespaces/{NAMESPACE}",
+    CRD,
+    MANAGER,
+    f"{IN_NAMESPACE}/serviceaccounts/sked-controller-manager",
+    f"{IN_NAMESPACE}/services/sked-controller-manager-metrics-service",
+    f"{RBAC}/clusterroles/sked-manager-role",
+    f"{RBAC}/clusterrolebindings/sked-manager-rolebinding",
+    f"{RBAC}/namespaces/{NAMESPACE}/roles/sked-leader-election-role",
+    f"{RBAC}/namespaces/{NAMESPACE}/rolebindings/sked-leader-election-rolebinding",
+    f"{RBAC}/clusterroles/sked-metrics-reader",
+    f"{RBAC}/clusterroles/sked-schedext-editor-role",
+    f"{RBAC}/clusterroles/sked-schedext-viewer-role",
+)
+
+
+def missing(cluster: ControlPlane) -> list[str]:
+    return [path for path in OBJECTS if cluster.client.find(path) is None]
+
+
+def test_make_deploy_installs_the_objects_users_know_by_name(deployed: ControlPlane) -> None:
+    assert missing(deployed) == []
+    assert deployed.client.get(OBJECTS[0])["metadata"]["labels"]["control-plane"] == "controller-manager"
+
+
+def test_the_manager_is_the_image_that_was_named_within_the_limits_users_know(deployed: ControlPlane) -> None:
+    spec = deployed.client.get(MANAGER)["spec"]
+    [container] = spec["template"]["spec"]["containers"]
+
+    assert (spec["replicas"], container["image"]) == (1, IMAGE)
+    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "128Mi"}
+
+
+def manager_pod(cluster: ControlPlane) -> JsonObject:
+    """The pod that the Deployment would make."""
+    template = cluster.client.get(MANAGER)["spec"]["template"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": template["spec"]}
+
+
+def test_the_managers_namespace_admits_its_pod_and_no_weaker_one(deployed: ControlPlane) -> None:
+    weaker = manager_pod(deployed)
+    weaker["spec"]["containers"][0]["securityContext"]["capabilities"] = {}
+
+    assert deployed.client.refusal(f"{IN_NAMESPACE}/pods", manager_pod(deployed)) is None
+    refusal = deployed.client.refusal(f"{IN_NAMESPACE}/pods", weaker)
+    assert 'violates PodSecurity "restricted:latest": unrestricted capabilities' in str(refusal)
+
+
+def test_the_installer_file_is_what_make_deploy_applies(deployed: ControlPlane) -> None:
+    make(deployed, "build-installer", f"IMG={IMAGE}")
+
+    assert deployed.kubectl("diff", "-f", str(ROOT / "dist/install.yaml"), check=False).stdout == ""
+
+
+def test_an_older_installation_is_replaced_in_place(deployed: ControlPlane) -> None:
+    """The selector of a Deployment cannot change: it is that of the Go sked."""
+    assert deployed.client.get(MANAGER)["spec"]["selector"] == {
+        "matchLabels": {"control-plane": "controller-manager"}
+    }
+
+
+# Out again
+
+
+def test_the_manager_alone_is_removed_and_a_reinstall_finds_everything(deployed: ControlPlane) -> None:
+    apply_sample(deployed)
+    uid = (sample(deployed) or {})["metadata"]["uid"]
+
+    deployed.kubectl("delete", "-k", str(ROOT / "config/manager"))
+    deployed.kubectl("delete", "-k", str(ROOT / "config/rbac"))
+
+    assert set(OBJECTS) - set(missing(deployed)) == {CRD, OBJECTS[0]}
+    assert (sample(deployed) or {})["metadata"]["uid"] == uid
+
+    make(deployed, "deploy", f"IMG={IMAGE}")
+
+    assert missing(deployed) == []
+    assert (sample(deployed) or {})["metadata"]["uid"] == uid
+
+
+def test_make_undeploy_leaves_nothing_and_nothing_stuck(deployed: ControlPlane) -> None:
+    apply_sample(deployed)
+
+    make(deployed, "undeploy")
+
+    assert set(missing(deployed)) == set(OBJECTS)
+    make(deployed, "undeploy")  # once more: there is nothing to complain about
+
+
+def test_make_install_and_uninstall_concern_the_crd_alone(cluster: ControlPlane) -> None:
+    make(cluster, "undeploy")
+
+    make(cluster, "install")
+
+    assert set(OBJECTS) - set(missing(cluster)) == {CRD}
+
+    make(cluster, "uninstall")
+
+    assert set(missing(cluster)) == set(OBJECTS)
+
+
+# With exactly its own permissions
+
+
+def manager_as_itself(cluster: ControlPlane) -> AbstractContextManager[Manager]:
+    """The manager with a token of its service account; it leads."""
+    kubeconfig = installation.account_kubeconfig(cluster)
+    flags = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", "--leader-elect")
+    return manager.running(cluster, "as-itself", *flags)
+
+
+def calls(cluster: ControlPlane, since: int) -> set[tuple[str, str, str]]:
+    """(group, resource, verb) of everything the service account asked for."""
+    return {
+        (event.raw["objectRef"].get("apiGroup", ""), event.resource, event.verb)
+        for event in cluster.audit(since=since, user=ACCOUNT)
+    }
+
+
+def allowed() -> set[tuple[str, str, str]]:
+    return {
+        (each.group, each.resource, verb) for each in (*EVERYWHERE, *IN_OWN_NAMESPACE) for verb in each.verbs
+    }
+
+
+def exercise(schedexts: SchedExts) -> None:
+    """All that a SchedExt can go through, one of it twice: then its event is not made anew but counted."""
+    schedexts.create()
+    schedexts.await_daemon_set()
+    schedexts.change(sched="ghcr.io/schedkit/scx_rusty:v2")
+    polling.until(lambda: image_of(schedexts) == "ghcr.io/schedkit/scx_rusty:v2", "v2 is deployed")
+    for _ in range(2):
+        schedexts.change(suspend=True)
+        schedexts.await_reason("Deployed", "Suspended")
+        schedexts.change(suspend=False)
+        schedexts.await_daemon_set()
+        polling.until(lambda: schedexts.condition("Deployed")["reason"] != "Suspended", "it is seen running")
+    schedexts.delete()
+    polling.until(lambda: schedexts.daemon_set() is None, "nothing is left", timeout_s=_COLLECTED_S)
+
+
+def exercise_a_taken_name(schedexts: SchedExts) -> None:
+    """A DaemonSet of somebody else, which no watch of ours shows."""
+    schedexts.cluster.apply(objects.daemon_set("taken", nodes={"no": "node"}), namespace=schedexts.namespace)
+    schedexts.create("taken")
+    schedexts.await_reason("Accepted", "NameTaken", "taken")
+
+
+def exercise_metrics(cluster: ControlPlane, namespace: str, sked: Manager) -> None:
+    """Somebody who was given the role for it reads the metrics."""
+    reader = f"--serviceaccount={namespace}:default"
+    cluster.kubectl("create", "clusterrolebinding", namespace, "--clusterrole=sked-metrics-reader", reader)
+    token = cluster.token(namespace)
+    polling.until(lambda: sked.scrape(token)[0] == 200, "metrics are shown")
+
+
+def image_of(schedexts: SchedExts) -> str | None:
+    found = schedexts.daemon_set()
+    return found["spec"]["template"]["spec"]["containers"][0]["image"] if found else None
+
+
+def test_the_permissions_are_those_the_manager_uses(deployed: ControlPlane) -> None:
+    """Nothing it asks for is refused, and nothing is allowed that it does not ask for."""
+    since = deployed.audit_log.position()
+    namespace = deployed.create_namespace()
+    schedexts = SchedExts(deployed, namespace)
+
+    with manager_as_itself(deployed) as sked:
+        exercise(schedexts)
+        exercise_a_taken_name(schedexts)
+        exercise_metrics(deployed, namespace, sked)
+        assert sked.terminate() == 0
+
+    refused = list(deployed.audit(since=since, user=ACCOUNT, code=403))
+    assert refused == []
+    assert calls(deployed, since) == allowed() - {NEVER_CALLED}
+
+
+def test_without_the_permission_nobody_calls_for_no_daemonset_is_made(deployed: ControlPlane) -> None:
+    """It is asked for by the plugin OwnerReferencesPermissionEnforcement, which many clusters have on."""
+    role = f"{RBAC}/clusterroles/sked-manager-role"
+    rules = deployed.client.get(role)["rules"]
+    deployed.client.patch(role, {"rules": [each for each in rules if each["resources"] != [NEVER_CALLED[1]]]})
+    schedexts = SchedExts(deployed, deployed.create_namespace())
+
+    with manager_as_itself(deployed) as sked:
+        schedexts.create()
+
+        polling.until(lambda: "cannot set blockOwnerDeletion" in sked.log(), "it is refused")
+    assert schedexts.daemon_set() is None

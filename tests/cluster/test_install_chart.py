@@ -1,0 +1,194 @@
+"""The Helm chart: the same objects as kustomize, wrong values refused, installed, upgraded and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig import controlplane, helm, installation, polling, processes
+from rig.controlplane import ControlPlane
+from rig.errors import RigError
+from rig.installation import CHART, NAMESPACE, by_name, charted, kustomized
+from rig.kubeclient import JsonObject
+from schedkit import __version__
+
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
+PLACEHOLDER = ("--set", "image.repository=controller,image.tag=latest")
+OF_HELM = (
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+    "helm.sh/resource-policy",
+)
+
+
+def without_helms_own(thing: JsonObject) -> JsonObject:
+    """An object without the labels and annotations by which Helm finds and keeps it."""
+    meta = dict(thing["metadata"])
+    for kind in ("labels", "annotations"):
+        meta[kind] = {key: value for key, value in meta.get(kind, {}).items() if key not in OF_HELM}
+    if thing["kind"] == "CustomResourceDefinition":
+        meta["labels"].pop("app.kubernetes.io/name")  # the file for kustomize is the bare definition
+    return {**thing, "metadata": {key: value for key, value in meta.items() if value}}
+
+
+@pytest.fixture(scope="module")
+def home() -> Path:
+    return processes.run_folder("helm")
+
+
+def test_the_chart_has_no_fault_that_helm_knows_of(home: Path) -> None:
+    said = helm.run("lint", "--strict", str(CHART), home=home).stdout
+
+    assert "1 chart(s) linted, 0 chart(s) failed" in said
+
+
+def test_the_chart_is_of_the_version_it_installs() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_chart_and_kustomize_make_the_same_objects(home: Path) -> None:
+    """But for the Namespace, which is Helm's own business."""
+    wanted = by_name(kustomized("default"))
+    del wanted["Namespace", NAMESPACE]
+
+    found = by_name(map(without_helms_own, charted(home, *PLACEHOLDER)))
+
+    assert found.keys() == wanted.keys()
+    for name, thing in wanted.items():
+        assert found[name] == thing
+
+
+def test_the_charts_opt_in_parts_are_those_of_kustomize(home: Path) -> None:
+    settings = ("--set", "metrics.serviceMonitor=true,networkPolicy=true")
+    wanted = by_name([*kustomized("prometheus"), *kustomized("network-policy")])
+
+    found = by_name(map(without_helms_own, charted(home, *settings)))
+
+    assert {name: found[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("imgae.tag=v1", "additional properties 'imgae' not allowed"),
+        ("replicas=two", "at '/replicas': got string, want integer"),
+        ("leaderElection=false,replicas=2", "at '/replicas': maximum: got 2, want 1"),
+        ("image.digest=v1", "at '/image/digest': 'v1' does not match pattern"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_place(settings: str, message: str, home: Path) -> None:
+    with pytest.raises(RigError) as refused:
+        charted(home, "--set", settings)
+
+    assert message in str(refused.value)
+
+
+def test_without_leader_election_the_old_manager_goes_first(home: Path) -> None:
+    manager = by_name(charted(home, "--set", "leaderElection=false"))["Deployment", "sked-controller-manager"]
+
+    assert manager["spec"]["strategy"] == {"type": "Recreate"}
+    assert "--leader-elect" not in manager["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+class Release:
+    """One release of the chart in a cluster."""
+
+    def __init__(self, cluster: ControlPlane, home: Path) -> None:
+        self._cluster, self._home = cluster, home
+
+    def run(self, verb: str, *words: str) -> str:
+        place = ("--namespace", NAMESPACE)
+        return helm.run(
+            verb, "sked", *words, *place, home=self._home, kubeconfig=self._cluster.kubeconfig
+        ).stdout
+
+    def install(self, *words: str) -> str:
+        return self.run("install", str(CHART), "--create-namespace", *words)
+
+    def upgrade(self, *words: str) -> str:
+        return self.run("upgrade", str(CHART), *words)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ControlPlane]:
+    """One of its own: the chart's objects belong to a whole cluster."""
+    with controlplane.running("chart") as plane:
+        yield plane
+
+
+@pytest.fixture
+def release(cluster: ControlPlane, home: Path) -> Iterator[Release]:
+    """A release that may be installed; nothing is left of it afterwards."""
+    release = Release(cluster, home)
+    yield release
+    release.run("uninstall", "--ignore-not-found")
+    cluster.kubectl("delete", "--ignore-not-found", "crd", "schedexts.sked.schedkit.io")
+
+
+def sample(cluster: ControlPlane) -> JsonObject | None:
+    return cluster.client.find("/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty")
+
+
+def apply_sample(cluster: ControlPlane) -> None:
+    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+    cluster.kubectl("apply", "-k", str(installation.ROOT / "config/samples"))
+
+
+def test_a_release_is_installed_with_notes_and_removed_without_touching_schedexts(
+    cluster: ControlPlane, release: Release
+) -> None:
+    said = release.install("--set", "image.tag=v9")
+    apply_sample(cluster)
+    manager = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
+    running = cluster.client.get(manager)
+
+    assert f"sked {__version__} is being started in {NAMESPACE}" in said
+    assert running["spec"]["template"]["spec"]["containers"][0]["image"] == "ghcr.io/schedkit/sked:v9"
+
+    release.run("uninstall")
+
+    assert cluster.client.find(manager) is None
+    assert sample(cluster) is not None
+
+    release.install()
+
+    assert cluster.client.find(manager) is not None
+
+
+def test_an_upgrade_also_upgrades_the_crd(cluster: ControlPlane, release: Release) -> None:
+    """Helm itself would leave a CRD of the folder `crds` as it was."""
+    release.install()
+    full = cluster.client.get(CRD)["spec"]["versions"]
+    older = [{**full[0], "additionalPrinterColumns": full[0]["additionalPrinterColumns"][:1]}]
+    cluster.client.patch(CRD, {"spec": {"versions": older}})
+    apply_sample(cluster)
+
+    release.upgrade("--force-conflicts")
+
+    assert cluster.client.get(CRD)["spec"]["versions"] == full
+    assert sample(cluster) is not None
+
+
+def test_whoever_wants_nothing_kept_says_so(cluster: ControlPlane, release: Release) -> None:
+    release.install("--set", "crds.keep=false")
+    apply_sample(cluster)
+
+    release.run("uninstall")
+
+    polling.until(lambda: cluster.client.find(CRD) is None, "the CRD is gone")
+
+
+def test_a_release_takes_over_from_kustomize(cluster: ControlPlane, release: Release) -> None:
+    installation.make(cluster, "deploy", f"IMG={installation.IMAGE}")
+    apply_sample(cluster)
+
+    release.install("--take-ownership", "--force-conflicts", "--set", "image.tag=v9")
+
+    assert sample(cluster) is not None

@@ -1,0 +1,60 @@
+"""The operator as people install it: by make, kubectl and Helm, from this checkout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from rig import helm, kubernetes, processes
+from rig.controlplane import ControlPlane
+from rig.kubeclient import JsonObject, write_kubeconfig
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts/sked"
+NAMESPACE = "sked-system"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:sked-controller-manager"
+IMAGE = "registry.example/sked:v1"
+_MAKE_TIMEOUT_S = 180
+
+
+def make(cluster: ControlPlane, *words: str, check: bool = True) -> processes.Completed:
+    """One of the Makefile's targets, with this cluster as the current one and the rig's kubectl on PATH."""
+    own = ("MAKE", "MFLAGS", "KUBE", "IMG", "CONTAINER_TOOL")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    environment = kept | {
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "PATH": f"{cluster.programs}:{os.environ['PATH']}",
+    }
+    return processes.run(["make", *words], cwd=ROOT, env=environment, timeout_s=_MAKE_TIMEOUT_S, check=check)
+
+
+def kustomized(folder: str) -> list[JsonObject]:
+    """The objects of a folder below `config`, as kubectl renders them."""
+    program = kubernetes.binaries() / "kubectl"
+    return _objects(processes.run([program, "kustomize", ROOT / "config" / folder]).stdout)
+
+
+def charted(home: Path, *settings: str) -> list[JsonObject]:
+    """The objects of the chart, as Helm renders them."""
+    words = ("template", "sked", str(CHART), "--namespace", NAMESPACE)
+    return _objects(helm.run(*words, *settings, home=home).stdout)
+
+
+def _objects(text: str) -> list[JsonObject]:
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def by_name(objects: Iterable[JsonObject]) -> dict[tuple[str, str], JsonObject]:
+    """Each object under its kind and name; no two share them."""
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def account_kubeconfig(cluster: ControlPlane) -> Path:
+    """A kubeconfig with a token of the manager's own service account and nothing else."""
+    token = cluster.token(NAMESPACE, "sked-controller-manager")
+    file = cluster.folder / "sked-controller-manager.kubeconfig"
+    authority = cluster.layout.authority.ca_file
+    return write_kubeconfig(file, server=cluster.server, ca_file=authority, user={"token": token})

@@ -1,0 +1,152 @@
+"""Puts the operator into the cluster that kubectl points at, or takes it out again; `make` calls it.
+
+What is applied is what `kubectl kustomize` makes of `config/`, with the image of `$IMG`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from schedkit.model.grammar import IMAGE
+
+ROOT = Path(__file__).parents[1]
+_PLACEHOLDER = "image: controller:latest\n"
+_ANSWERS_WITHIN_S = 10
+
+
+class CannotInstallError(Exception):
+    """Something is missing; the message says what to do about it."""
+
+
+def say(*words: str) -> None:
+    """Tell the person at the terminal; stdout is for results."""
+    sys.stderr.write(f"{' '.join(words)}\n")
+    sys.stderr.flush()
+
+
+def kubectl_program() -> str:
+    """The machine's kubectl; without one, that of the tests."""
+    found = shutil.which("kubectl")
+    if found:
+        return found
+    from rig import kubernetes  # noqa: PLC0415 - of no use where kubectl is installed
+
+    return str(kubernetes.binaries() / "kubectl")
+
+
+def kubectl(*arguments: str, stdin: str | None = None) -> None:
+    """Run kubectl in the open, as a person would; its words reach the terminal."""
+    say("kubectl", *arguments)
+    argv = [kubectl_program(), *arguments]
+    code = subprocess.run(argv, input=stdin, text=True, cwd=ROOT, check=False).returncode
+    if code:
+        raise CannotInstallError(f"kubectl ended with {code}: its reason is above")
+
+
+def asked(*arguments: str) -> str:
+    """What kubectl answers."""
+    argv = [kubectl_program(), *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        raise CannotInstallError(done.stderr.strip())
+    return done.stdout
+
+
+def require_cluster() -> None:
+    """Refuse while no cluster answers, before kubectl gets lost in retries."""
+    try:
+        asked("get", "--raw", "/readyz", f"--request-timeout={_ANSWERS_WITHIN_S}s")
+    except CannotInstallError as error:
+        why = str(error).splitlines()[-1]
+        remedy = "point KUBECONFIG at a cluster; `make cluster` starts one to play with"
+        raise CannotInstallError(f"no cluster answers ({why}): {remedy}") from error
+
+
+def require_image(image: str) -> str:
+    """The image, if it is a reference; refuse to install the placeholder, which nobody can pull."""
+    if not image:
+        what = "the operator's image is not known"
+        raise CannotInstallError(
+            f"{what}: add IMG=registry/repository:tag; `make docker-build IMG=…` builds one"
+        )
+    if not re.match(IMAGE, image):
+        raise CannotInstallError(f"IMG={image} is no image reference: write registry/repository:tag")
+    return image
+
+
+def rendered(image: str) -> str:
+    """All objects of `config/default` as YAML, with that image."""
+    text = asked("kustomize", "config/default")
+    if text.count(_PLACEHOLDER) != 1:
+        where = "config/manager/manager.yaml"
+        raise CannotInstallError(
+            f"config/default has no `{_PLACEHOLDER.strip()}` to replace: put it back into {where}"
+        )
+    return text.replace(_PLACEHOLDER, f"image: {image}\n")
+
+
+def install() -> None:
+    """The CRD alone, for a manager that runs elsewhere (`make run`)."""
+    require_cluster()
+    kubectl("apply", "-k", "config/crd")
+
+
+def uninstall() -> None:
+    """Take the CRD away, and with it every SchedExt and its schedulers."""
+    require_cluster()
+    kubectl("delete", "--ignore-not-found", "-k", "config/crd")
+
+
+def deploy() -> None:
+    """Everything, with `$IMG` as the manager."""
+    image = require_image(os.environ.get("IMG", ""))
+    require_cluster()
+    kubectl("apply", "-f", "-", stdin=rendered(image))
+    say("next: kubectl --namespace sked-system get pods")
+
+
+def undeploy() -> None:
+    """Take everything away, and with the CRD every SchedExt and its schedulers."""
+    require_cluster()
+    kubectl("delete", "--ignore-not-found", "-k", "config/default")
+
+
+def build_installer() -> None:
+    """`dist/install.yaml`, for `kubectl apply -f`; no cluster is asked."""
+    text = rendered(require_image(os.environ.get("IMG", "")))
+    file = ROOT / "dist/install.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    say(f"wrote {file.relative_to(ROOT)}: kubectl apply -f {file.relative_to(ROOT)}")
+
+
+ACTIONS: Mapping[str, Callable[[], None]] = {
+    "install": install,
+    "uninstall": uninstall,
+    "deploy": deploy,
+    "undeploy": undeploy,
+    "build-installer": build_installer,
+}
+
+
+def main() -> int:
+    """Do it, or say in one line why not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=ACTIONS)
+    try:
+        ACTIONS[parser.parse_args().action]()
+    except CannotInstallError as error:
+        say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
