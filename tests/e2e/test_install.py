@@ -23,7 +23,7 @@ from .conftest import Site
 DEPLOYMENT = "deployment/sked-controller-manager"
 SAMPLE = ROOT / "config/samples/sked_v1_schedext.yaml"
 _SCHEDEXT = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty"
-_STARTED_S = 300  # an emulated machine pulls 60 MB and starts Python
+_STARTED_S = 900  # an emulated machine pulls 70 MB and starts Python twice: minutes, if others are busy
 _LIMIT_MIB = 128
 
 Fleet = tuple[ControlPlane, Registry, Node]
