@@ -142,6 +142,11 @@ def test_what_is_generated_is_up_to_date() -> None:
     [
         (CRD, "Image of the scheduler"),
         (REFERENCE, "Image of the scheduler"),
+        (Path("charts/sked/files/crd.yaml"), "Image of the scheduler"),
+        (Path("config/rbac/role.yaml"), "daemonsets"),
+        (Path("config/rbac/leader_election_role.yaml"), "leases"),
+        (Path("charts/sked/files/manager-rules.yaml"), "daemonsets"),
+        (Path("charts/sked/files/leader-election-rules.yaml"), "leases"),
         (Path("docs/sked/usage.md"), "a node cannot pull the image"),
         (Path("docs/sked/installation.md"), "how the schedulers are doing"),
     ],
