@@ -31,17 +31,19 @@ def install_crd(cluster: ControlPlane) -> None:
 class Manager:
     """One process; its name is its user at the API server, and in the audit log."""
 
-    def __init__(self, cluster: ControlPlane, name: str = "sked", *flags: str) -> None:
+    def __init__(
+        self, cluster: ControlPlane, name: str = "sked", *flags: str, kubeconfig: Path | None = None
+    ) -> None:
         self.name = name
-        kubeconfig = cluster.user(name, group="system:masters")
+        reached = kubeconfig or cluster.user(name, group="system:masters")
         self.probes, self.metrics = processes.free_port(), processes.free_port()
         ports = (
             f"--health-probe-bind-address=127.0.0.1:{self.probes}",
             f"--metrics-bind-address=127.0.0.1:{self.metrics}",
         )
         program = str(Path(sys.executable).with_name("sked"))
-        argv = [program, "manager", f"--kubeconfig={kubeconfig}", *ports, *flags]
-        self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment())
+        argv = [program, "manager", f"--kubeconfig={reached}", *ports, *flags]
+        self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment(cluster.folder))
 
     def log(self) -> str:
         """All that it said so far."""
@@ -49,8 +51,11 @@ class Manager:
 
     def says(self, word: str) -> list[JsonObject]:
         """The lines of its log about that, in order."""
-        lines = (json.loads(line) for line in self.log().splitlines() if line.startswith("{"))
-        return [line for line in lines if line["event"] == word]
+        return [line for line in self.lines() if line["event"] == word]
+
+    def lines(self) -> list[JsonObject]:
+        """Its log, line by line."""
+        return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
 
     def probe(self, path: str) -> tuple[int, str]:
         """Code and words of a probe; 0 while nobody answers."""
@@ -104,9 +109,11 @@ def _get(
         connection.close()
 
 
-def _environment() -> dict[str, str]:
-    """None of the variables that would tell a manager something."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("SKED_", "KUBE"))}
+def _environment(folder: Path) -> dict[str, str]:
+    """None of the variables that would tell a manager something; compiled once, wherever pytest runs."""
+    telling = ("SKED_", "KUBE", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(telling)}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
 
 
 class SchedExts:
