@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig import manager, polling
+from rig import manager, objects, polling
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
+from rig.kubeclient import JsonObject
 from rig.manager import IMAGE, Manager, SchedExts
 from schedkit import __version__
 
@@ -28,6 +29,12 @@ def sked(cluster: ControlPlane) -> Iterator[Manager]:
 @pytest.fixture
 def schedexts(cluster: ControlPlane, namespace: str) -> SchedExts:
     return SchedExts(cluster, namespace)
+
+
+@pytest.fixture
+def nowhere(namespace: str) -> dict[str, str]:
+    """A label of no node, and of no other test: rivals are told about each other."""
+    return {"sked": namespace}
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +86,9 @@ def test_probes_say_that_it_lives_and_is_current(sked: Manager) -> None:
 
 
 def test_metrics_are_for_those_who_may_read_them(
-    cluster: ControlPlane, sked: Manager, namespace: str, schedexts: SchedExts
+    cluster: ControlPlane, sked: Manager, namespace: str, schedexts: SchedExts, nowhere: dict[str, str]
 ) -> None:
-    schedexts.create(nodeSelector={"sked": "nowhere"})
+    schedexts.create(nodeSelector=nowhere)
     schedexts.await_reason("Deployed", "NoNodes")
     reader = cluster.token(namespace)
     assert sked.scrape()[0] == 401
@@ -97,7 +104,7 @@ def test_metrics_are_for_those_who_may_read_them(
 
     shown = polling.until(page, "the reader is let in")
     assert 'sked_api_requests_total{code="201",verb="POST"}' in shown
-    assert 'sked_schedexts{state="NoNodes"} 1.0' in shown
+    assert 'sked_schedexts{state="NoNodes"}' in shown
     assert 'sked_reconciles_total{controller="daemonsets",outcome="done"}' in shown
     assert f'sked_build_info{{python="{platform.python_version()}",version="{__version__}"}} 1.0' in shown
     assert 'sked_watch_age_seconds{resource="nodes"}' in shown
@@ -120,3 +127,203 @@ def _let_read_metrics(cluster: ControlPlane, namespace: str) -> None:
             "subjects": [subject],
         },
     )
+
+
+def test_a_hand_edited_field_of_ours_is_put_back_and_another_is_left_alone(
+    schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere, args=["--fast"])
+    schedexts.await_daemon_set()
+
+    container = {"name": "scx", "image": IMAGE, "args": ["--slow"], "stdin": True}
+    pod = {"nodeSelector": {"mine": "too"}, "dnsPolicy": "Default", "containers": [container]}
+    schedexts.edit_daemon_set(
+        {"metadata": {"annotations": {"example.com/note": "hello"}}, "spec": {"template": {"spec": pod}}}
+    )
+
+    def pod_spec() -> JsonObject:
+        spec: JsonObject = (schedexts.daemon_set() or {})["spec"]["template"]["spec"]
+        return spec
+
+    polling.until(lambda: pod_spec()["nodeSelector"] == nowhere, "the selector is ours again")
+    assert pod_spec()["containers"][0]["args"] == ["--fast"]
+    assert pod_spec()["containers"][0]["stdin"]
+    assert pod_spec()["dnsPolicy"] == "Default"
+    assert (schedexts.daemon_set() or {})["metadata"]["annotations"]["example.com/note"] == "hello"
+
+
+def test_our_label_is_put_back_although_no_watch_shows_a_daemon_set_without_it(
+    schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere)
+    uid = schedexts.await_daemon_set()["metadata"]["uid"]
+
+    schedexts.edit_daemon_set({"metadata": {"labels": {"managed-by": "somebody"}}})
+
+    def labels() -> JsonObject:
+        found: JsonObject = (schedexts.daemon_set() or {})["metadata"]["labels"]
+        return found
+
+    polling.until(lambda: labels()["managed-by"] == "sked-controller", "the label is ours again")
+    assert (schedexts.daemon_set() or {})["metadata"]["uid"] == uid
+
+
+def test_a_removed_field_is_removed_with_one_write(
+    cluster: ControlPlane, sked: Manager, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere, priorityClassName="system-node-critical", args=["--fast"])
+    schedexts.await_reason("Deployed", "NoNodes")
+    since = cluster.audit_log.position()
+
+    schedexts.change(priorityClassName=None, args=None)
+
+    polling.until(lambda: schedexts.condition("Deployed")["observedGeneration"] == 2, "it is reported")
+    spec = (schedexts.daemon_set() or {})["spec"]["template"]["spec"]
+    assert "priorityClassName" not in spec
+    assert "args" not in spec["containers"][0]
+    writes = _writes(cluster, sked, since, schedexts.namespace)
+    assert writes == [("patch", "daemonsets"), ("update", "schedexts/status")]
+
+
+def _writes(cluster: ControlPlane, by: Manager, since: int, namespace: str) -> list[tuple[str, str]]:
+    """What the manager wrote there, beside events."""
+    events = cluster.audit(since=since, user=by.name, namespace=namespace)
+    reading = {"get", "list", "watch"}
+    return [
+        (each.verb, each.resource)
+        for each in events
+        if each.verb not in reading and each.resource != "events"
+    ]
+
+
+def test_when_all_is_as_it_should_be_nothing_is_written(
+    cluster: ControlPlane, sked: Manager, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes")
+    made = schedexts.get()
+    since = cluster.audit_log.position()
+
+    # an annotation makes it look again, at both
+    schedexts.annotate(note="look")
+    schedexts.edit_daemon_set({"metadata": {"annotations": {"example.com/note": "look"}}})
+
+    assert polling.stays_untrue(lambda: _writes(cluster, sked, since, schedexts.namespace), for_s=4), (
+        "it wrote something"
+    )
+    assert schedexts.status() == made["status"]
+
+
+def test_a_daemon_set_of_somebody_else_is_never_taken_over_and_made_when_it_is_gone(
+    cluster: ControlPlane, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{schedexts.namespace}/daemonsets"
+    theirs = cluster.client.create(path, objects.daemon_set("scx", nodes=nowhere))
+
+    schedexts.create(nodeSelector=nowhere)
+
+    taken = schedexts.await_reason("Accepted", "NameTaken")
+    assert "has no owner: delete it, or give the SchedExt another name" in taken["message"]
+    assert cluster.client.get(f"{path}/scx")["spec"] == theirs["spec"]
+
+    cluster.client.delete(f"{path}/scx")
+    schedexts.await_reason("Accepted", "Accepted", timeout_s=60)
+    assert schedexts.await_daemon_set()["metadata"]["ownerReferences"][0]["kind"] == "SchedExt"
+
+
+def test_pods_that_cannot_run_are_reported_with_their_node_and_the_kubelets_words(
+    cluster: ControlPlane, schedexts: SchedExts, few: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=few)
+    schedexts.await_reason("Deployed", "Settling")
+    pulling, crashing, _ = sorted(schedexts.pods(), key=lambda pod: str(pod["spec"]["nodeName"]))
+
+    _say_of_container(cluster, pulling, waiting={"reason": "ImagePullBackOff", "message": "no such tag"})
+    found = schedexts.await_reason("Deployed", "ImagePullFailed")
+    assert f"such as {pulling['spec']['nodeName']}" in found["message"]
+    assert "no such tag" in found["message"]
+
+    last = {"exitCode": 1, "message": "libbpf: failed to load", "reason": "Error"}
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
+    _say_of_container(cluster, crashing, waiting=waiting, last=last)
+    polling.until(lambda: schedexts.status()["nodes"]["failed"] == 2, "both are counted")
+    worst = {each["name"]: each["message"] for each in schedexts.status()["worstNodes"]}
+    assert "libbpf: failed to load" in worst[crashing["spec"]["nodeName"]]
+
+
+def _say_of_container(
+    cluster: ControlPlane, pod: JsonObject, *, waiting: JsonObject, last: JsonObject | None = None
+) -> None:
+    """As the node's kubelet would."""
+    meta = pod["metadata"]
+    (status,) = pod["status"]["containerStatuses"]
+    said = {**status, "ready": False, "state": {"waiting": waiting}}
+    if last is not None:
+        said["lastState"] = {"terminated": last}
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
+    cluster.client.patch(path, {"status": {"containerStatuses": [said]}})
+
+
+def test_pods_that_pod_security_refuses_are_reported_in_its_words(
+    cluster: ControlPlane, schedexts: SchedExts, few: dict[str, str]
+) -> None:
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.client.patch(f"/api/v1/namespaces/{schedexts.namespace}", {"metadata": {"labels": label}})
+
+    schedexts.create(nodeSelector=few)
+
+    found = schedexts.await_reason("Deployed", "PodsRefused")
+    assert 'violates PodSecurity "restricted:latest": privileged' in found["message"]
+
+
+def test_a_refused_daemon_set_is_reported_and_made_when_it_may_be(
+    cluster: ControlPlane, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    quotas = f"/api/v1/namespaces/{schedexts.namespace}/resourcequotas"
+    none = {"metadata": {"name": "none"}, "spec": {"hard": {"count/daemonsets.apps": "0"}}}
+    cluster.client.create(quotas, none)
+    polling.until(
+        lambda: "hard" in cluster.client.get(f"{quotas}/none").get("status", {}), "the quota counts"
+    )
+
+    schedexts.create(nodeSelector=nowhere)
+
+    found = schedexts.await_reason("Accepted", "DaemonSetRefused")
+    assert "exceeded quota: none" in found["message"]
+    cluster.client.delete(f"{quotas}/none")
+    schedexts.await_reason("Accepted", "Accepted", timeout_s=60)
+    schedexts.await_daemon_set()
+
+
+def test_two_that_want_the_same_nodes_name_each_other_until_one_goes(
+    schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create("one", nodeSelector=nowhere)
+    schedexts.await_reason("Accepted", "Accepted", "one")
+
+    schedexts.create("two", nodeSelector=nowhere)
+
+    for name, other in (("one", "two"), ("two", "one")):
+        found = schedexts.await_reason("Accepted", "Overlapping", name)
+        assert found["message"].startswith(f"{schedexts.namespace}/{other} may want the same nodes")
+    schedexts.delete("two")
+    schedexts.await_reason("Accepted", "Accepted", "one")
+
+
+def test_each_change_of_an_answer_is_an_event(
+    cluster: ControlPlane, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes")
+
+    schedexts.change(suspend=True)
+    schedexts.await_reason("Deployed", "Suspended")
+
+    def told() -> list[JsonObject]:
+        events = cluster.client.items(f"/apis/events.k8s.io/v1/namespaces/{schedexts.namespace}/events")
+        return [each for each in events if each.get("reason") == "Suspended"]
+
+    (event,) = polling.until(told, "the event is there")
+    assert event["regarding"]["uid"] == schedexts.get()["metadata"]["uid"]
+    assert event["note"] == "Deployed is False: spec.suspend is true: nothing runs"
+    assert event["type"] == "Normal"

@@ -133,6 +133,9 @@ class SchedExts:
         """Merge these fields into its spec; None removes one."""
         return self._client.patch(f"{self._path}/{name}", {"spec": spec})
 
+    def annotate(self, name: str = "scx", **notes: str) -> JsonObject:
+        return self._client.patch(f"{self._path}/{name}", {"metadata": {"annotations": notes}})
+
     def get(self, name: str = "scx") -> JsonObject:
         return self._client.get(f"{self._path}/{name}")
 
