@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rig import fakenodes, manager
+from rig import fakenodes, manager, objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.manager import SchedExts
-from rig.stage import Play, Stage, condition
+from rig.stage import USER, Play, Stage, condition
 from rig.writeproxy import Doom
 
 V2 = "ghcr.io/schedkit/scx_rusty:v2"
@@ -164,3 +165,34 @@ async def perform(stage: Stage, name: str, doom: Doom, rehearsed: Outcome) -> Ou
             await play.start()
         seen = await play.await_picture(lambda seen: seen == rehearsed.seen, f"{name} ends as rehearsed")
         return Outcome(died, writes, seen)
+
+
+async def stay_idle(stage: Stage, for_s: float) -> list[str]:
+    """What a manager whose SchedExts are all at rest writes in that time, beside renewals of its lease."""
+    async with stage.play("idle") as play:
+        manager.let_lead(play.cluster, play.schedexts.namespace)
+        _rest_in_every_way(play)
+        leading = ("--leader-elect", f"--namespace={play.schedexts.namespace}")
+        await play.start(*leading)
+        await play.await_picture(runs, "all is at rest")
+        since = play.cluster.audit_log.position()
+        await asyncio.sleep(for_s)
+        asked = play.cluster.audit(since=since, user=USER, namespace=play.schedexts.namespace)
+        written = [f"{each.verb} {each.resource}" for each in asked if each.verb not in _READING]
+        assert written.count(_RENEWAL) > for_s / _RENEWED_EVERY_S / 2, "it does not live"
+        return [write for write in written if write != _RENEWAL]
+
+
+_READING = frozenset({"get", "list", "watch"})
+_RENEWAL, _RENEWED_EVERY_S = "patch leases", 2
+
+
+def _rest_in_every_way(play: Play) -> None:
+    """Running, suspended, without a node, in another's way, and with a name that is taken."""
+    create(play.schedexts, play.nodes)
+    play.schedexts.create("suspended", suspend=True)
+    play.schedexts.create("nowhere", nodeSelector={"no": "node"})
+    play.schedexts.create("rival", nodeSelector={"no": "node"})
+    path = f"/apis/apps/v1/namespaces/{play.schedexts.namespace}/daemonsets"
+    play.cluster.client.create(path, objects.daemon_set("taken", nodes={"no": "node"}))
+    play.schedexts.create("taken", nodeSelector={"no": "node"})

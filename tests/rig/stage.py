@@ -20,12 +20,13 @@ from rig import polling, writeproxy
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
 from rig.kubeclient import ApiError, JsonObject
-from rig.manager import Manager, SchedExts
+from rig.manager import GROUP, Manager, SchedExts
 from rig.writeproxy import WriteProxy
 
 T = TypeVar("T")
 
 NAME = "scx"
+USER = "sked-on-stage"  # in the audit log
 _CLAIM = re.compile(rf"\b{NAME}-[0-9a-f]{{12}}\b")
 _QUIET_S = 2.5  # longer than a manager waits between two writes of one status
 _TIMEOUT_S = 90
@@ -43,11 +44,11 @@ class Play:
     quiet_s: float = _QUIET_S
     managers: list[Manager] = field(default_factory=list)
 
-    async def start(self) -> Manager:
+    async def start(self, *flags: str) -> Manager:
         """A manager behind the proxy, ready; it is stopped with the play."""
         name = f"{self.schedexts.namespace}-{len(self.managers)}"
         file = writeproxy.kubeconfig(self.cluster, self.proxy)
-        made = Manager(self.cluster, name, "--metrics-bind-address=0", kubeconfig=file)
+        made = Manager(self.cluster, name, "--metrics-bind-address=0", *flags, kubeconfig=file)
         self.managers.append(made)
         await self._eventually(lambda: asyncio.to_thread(_is_ready, made), f"{name} is ready")
         return made
@@ -181,7 +182,7 @@ def perform(
     """Run what is played on a stage for that many plays at a time, in an event loop of its own."""
 
     async def performed() -> None:
-        user = cluster.user("sked-on-stage", group="system:masters")
+        user = cluster.user(USER, group=GROUP)
         async with asyncio.timeout(limit_s), writeproxy.upstream(user) as session:
             await play(Stage(cluster, nodes, asyncio.Semaphore(at_once), session))
 
