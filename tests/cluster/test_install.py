@@ -158,8 +158,8 @@ def test_make_install_and_uninstall_concern_the_crd_alone(cluster: ControlPlane)
 def manager_as_itself(cluster: ControlPlane) -> AbstractContextManager[Manager]:
     """The manager with a token of its service account; it leads."""
     kubeconfig = installation.account_kubeconfig(cluster)
-    flags = (f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", "--leader-elect")
-    return manager.running(cluster, "as-itself", *flags)
+    flags = (f"--namespace={NAMESPACE}", "--leader-elect")
+    return manager.running(cluster, "as-itself", *flags, kubeconfig=kubeconfig)
 
 
 def calls(cluster: ControlPlane, since: int) -> set[tuple[str, str, str]]:

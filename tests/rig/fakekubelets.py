@@ -30,9 +30,10 @@ _DONE = ("Succeeded", "Failed")
 class FakeKubelets:
     """All kubelets of one pool of fake nodes."""
 
-    def __init__(self, client: Client, pool: str) -> None:
+    def __init__(self, client: Client, pool: str, *, behind_s: float = 0) -> None:
         self._client = client
         self._pool = pool
+        self._behind_s = behind_s
         self._own: set[str] = set()
         self._addresses = Addresses()
         self._todo: queue.Queue[JsonObject] = queue.Queue()
@@ -96,7 +97,7 @@ class FakeKubelets:
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         if "deletionTimestamp" in meta:
             self._client.delete(path, {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}})
-        elif status := next_status(pod, _now(), self._addresses.of(pod)):
+        elif status := next_status(pod, _now(self._behind_s), self._addresses.of(pod)):
             patch = {"metadata": {"uid": meta["uid"]}, "status": status}
             self._client.patch(f"{path}/status", patch, kind=STRATEGIC_PATCH)
 
@@ -192,8 +193,8 @@ def _container_status(pod: JsonObject, container: JsonObject, now: str) -> JsonO
     }
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _now(behind_s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - behind_s))
 
 
 def _end_process(failure: threading.ExceptHookArgs) -> None:
@@ -202,10 +203,10 @@ def _end_process(failure: threading.ExceptHookArgs) -> None:
     os._exit(1)
 
 
-def main(kubeconfig: str, pool: str) -> None:
+def main(kubeconfig: str, pool: str, behind_s: str = "0") -> None:
     """Stand in for the kubelets of that pool until the process is ended."""
     threading.excepthook = _end_process
-    FakeKubelets(Client(Path(kubeconfig)), pool).run()
+    FakeKubelets(Client(Path(kubeconfig)), pool, behind_s=float(behind_s)).run()
 
 
 if __name__ == "__main__":

@@ -43,16 +43,19 @@ _HEALTHY = (
 
 
 class FakeNodes:
-    """A pool of fake nodes in a control plane that was started with `fake_nodes=True`."""
+    """A pool of fake nodes in a control plane that was started with `fake_nodes=True`.
 
-    def __init__(self, cluster: ControlPlane, *, pool: str = "fake") -> None:
+    The clocks of these nodes are `behind_s` late: their pods seem to run for that long as soon as they start.
+    """
+
+    def __init__(self, cluster: ControlPlane, *, pool: str = "fake", behind_s: float = 0) -> None:
         self.pool = pool
         self.selector = {POOL_LABEL: pool}
         self.names: list[str] = []
         self._client = cluster.client
         kubeconfig = cluster.user(f"fake-kubelets-{pool}", group="system:masters")
         log = cluster.folder / f"fake-kubelets-{pool}.log"
-        argv = [sys.executable, "-m", "rig.fakekubelets", str(kubeconfig), pool]
+        argv = [sys.executable, "-m", "rig.fakekubelets", str(kubeconfig), pool, str(behind_s)]
         self.kubelets = Component(argv, log=log, ready=self._are_watching, env=_environment())
 
     def _are_watching(self) -> bool:
@@ -72,9 +75,11 @@ class FakeNodes:
 
 
 @contextmanager
-def running(cluster: ControlPlane, count: int, *, pool: str = "fake") -> Iterator[FakeNodes]:
+def running(
+    cluster: ControlPlane, count: int, *, pool: str = "fake", behind_s: float = 0
+) -> Iterator[FakeNodes]:
     """That many fake nodes and their kubelets' stand-in, for the length of the block."""
-    nodes = FakeNodes(cluster, pool=pool)
+    nodes = FakeNodes(cluster, pool=pool, behind_s=behind_s)
     try:
         nodes.add(count)
         nodes.kubelets.start()

@@ -71,6 +71,14 @@ def _encoded(file: Path) -> str:
     return base64.b64encode(file.read_bytes()).decode()
 
 
+def tls_of(kubeconfig: Path) -> ssl.SSLContext:
+    """With what that kubeconfig's user, who has a certificate, reaches its server."""
+    config = json.loads(kubeconfig.read_text())
+    tls = _trusting(config["clusters"][0]["cluster"])
+    _present_certificate(tls, config["users"][0]["user"])
+    return tls
+
+
 class Client:
     """One user's requests to one API server, from any number of threads; connections end with the client."""
 

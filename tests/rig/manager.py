@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from rig import polling, processes
 from rig.controlplane import ControlPlane
 from rig.kubeclient import ApiError, JsonObject
@@ -22,26 +24,61 @@ CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedexts.yaml"
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
 
 
+GROUP = "sked-managers"
+
+
 def install_crd(cluster: ControlPlane) -> None:
-    """The CRD of this tree, served."""
-    cluster.apply(CRD.read_text())
+    """The CRD of this tree, served, and the permissions of this tree for managers."""
+    role = _permissions("role.yaml")
+    cluster.apply(CRD.read_text(), role, _binding("ClusterRole", role["metadata"]["name"]))
     cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
 
 
-class Manager:
-    """One process; its name is its user at the API server, and in the audit log."""
+def let_lead(cluster: ControlPlane, namespace: str) -> None:
+    """Let managers have their lease in that namespace."""
+    role = _permissions("leader_election_role.yaml")
+    role["metadata"].pop("namespace", None)
+    cluster.apply(role, _binding("Role", role["metadata"]["name"]), namespace=namespace)
 
-    def __init__(self, cluster: ControlPlane, name: str = "sked", *flags: str) -> None:
+
+def _permissions(file: str) -> JsonObject:
+    found: JsonObject = yaml.safe_load((ROOT / "config/rbac" / file).read_text())
+    return found
+
+
+def _binding(kind: str, role: str) -> JsonObject:
+    """For every manager that a test starts, whatever its name."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": GROUP},
+        "roleRef": {"apiGroup": group, "kind": kind, "name": role},
+        "subjects": [{"apiGroup": group, "kind": "Group", "name": GROUP}],
+    }
+
+
+class Manager:
+    """One process; its name is its user at the API server, and in the audit log.
+
+    It may do what an installed manager may do, and nothing else.
+    """
+
+    def __init__(
+        self, cluster: ControlPlane, name: str = "sked", *flags: str, kubeconfig: Path | None = None
+    ) -> None:
         self.name = name
-        kubeconfig = cluster.user(name, group="system:masters")
+        reached = kubeconfig or cluster.user(name, group=GROUP)
+        if kubeconfig is None and any(flag.startswith("--leader-elect") for flag in flags):
+            let_lead(cluster, _namespace(flags))
         self.probes, self.metrics = processes.free_port(), processes.free_port()
         ports = (
             f"--health-probe-bind-address=127.0.0.1:{self.probes}",
             f"--metrics-bind-address=127.0.0.1:{self.metrics}",
         )
         program = str(Path(sys.executable).with_name("sked"))
-        argv = [program, "manager", f"--kubeconfig={kubeconfig}", *ports, *flags]
-        self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment())
+        argv = [program, "manager", f"--kubeconfig={reached}", *ports, *flags]
+        self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment(cluster.folder))
 
     def log(self) -> str:
         """All that it said so far."""
@@ -49,8 +86,11 @@ class Manager:
 
     def says(self, word: str) -> list[JsonObject]:
         """The lines of its log about that, in order."""
-        lines = (json.loads(line) for line in self.log().splitlines() if line.startswith("{"))
-        return [line for line in lines if line["event"] == word]
+        return [line for line in self.lines() if line["event"] == word]
+
+    def lines(self) -> list[JsonObject]:
+        """Its log, line by line."""
+        return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
 
     def probe(self, path: str) -> tuple[int, str]:
         """Code and words of a probe; 0 while nobody answers."""
@@ -81,9 +121,11 @@ class Manager:
 
 
 @contextmanager
-def running(cluster: ControlPlane, name: str = "sked", *flags: str) -> Iterator[Manager]:
+def running(
+    cluster: ControlPlane, name: str = "sked", *flags: str, kubeconfig: Path | None = None
+) -> Iterator[Manager]:
     """A manager for the length of the block, ready when it begins."""
-    manager = Manager(cluster, name, *flags)
+    manager = Manager(cluster, name, *flags, kubeconfig=kubeconfig)
     try:
         manager.await_ready()
         yield manager
@@ -104,9 +146,16 @@ def _get(
         connection.close()
 
 
-def _environment() -> dict[str, str]:
-    """None of the variables that would tell a manager something."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("SKED_", "KUBE"))}
+def _environment(folder: Path) -> dict[str, str]:
+    """None of the variables that would tell a manager something; compiled once, wherever pytest runs."""
+    telling = ("SKED_", "KUBE", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(telling)}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+
+
+def _namespace(flags: Sequence[str]) -> str:
+    named = (flag.removeprefix("--namespace=") for flag in flags if flag.startswith("--namespace="))
+    return next(named, "default")
 
 
 class SchedExts:
@@ -125,6 +174,13 @@ class SchedExts:
     def change(self, name: str = "scx", **spec: object) -> JsonObject:
         """Merge these fields into its spec; None removes one."""
         return self._client.patch(f"{self._path}/{name}", {"spec": spec})
+
+    def replace(self, name: str = "scx", **spec: object) -> JsonObject:
+        """Give it this spec and nothing of the old one."""
+        return self._client.replace(f"{self._path}/{name}", {**self.get(name), "spec": spec})
+
+    def every(self) -> list[JsonObject]:
+        return self._client.items(self._path)
 
     def annotate(self, name: str = "scx", **notes: str) -> JsonObject:
         return self._client.patch(f"{self._path}/{name}", {"metadata": {"annotations": notes}})

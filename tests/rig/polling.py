@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rig.errors import RigError
@@ -26,8 +26,19 @@ def until(probe: Callable[[], T | None], what: str, *, timeout_s: float = 30, po
 
 async def soon(probe: Callable[[], T | None], what: str, *, timeout_s: float = 30, poll_s: float = 0.01) -> T:
     """As `until`, while the event loop goes on."""
+
+    async def asked() -> T | None:
+        return probe()
+
+    return await eventually(asked, what, timeout_s=timeout_s, poll_s=poll_s)
+
+
+async def eventually(
+    probe: Callable[[], Awaitable[T | None]], what: str, *, timeout_s: float = 30, poll_s: float = 0.1
+) -> T:
+    """As `soon`, for a probe that has to wait itself."""
     deadline = time.monotonic() + timeout_s
-    while not (answer := probe()):
+    while not (answer := await probe()):
         if time.monotonic() > deadline:
             raise RigError(f"{what}: not so after {timeout_s:.0f} s, last seen {answer!r}")
         await asyncio.sleep(poll_s)

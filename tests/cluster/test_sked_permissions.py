@@ -1,0 +1,95 @@
+"""What managers are allowed, and what they ask for: the same.
+
+Every manager of this tier is a user with the permissions in `config/rbac` and no others. This file runs last,
+so that the audit log has all that they did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rig import manager, objects, polling
+from rig.audit import AuditEvent
+from rig.controlplane import ControlPlane
+from rig.kubeclient import ApiError, Client
+from rig.manager import GROUP, Manager, SchedExts
+from schedkit.model.schedext import GROUP as API_GROUP
+from schedkit.model.schedext import PLURAL
+from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
+
+# nobody calls it: a plugin of the API server asks for it when a DaemonSet with an owner is made
+NEVER_CALLED = (API_GROUP, f"{PLURAL}/finalizers", "update")
+
+
+@pytest.fixture(scope="module")
+def busy(cluster: ControlPlane) -> Iterator[Manager]:
+    """A manager that has used each of its permissions, whichever tests ran before."""
+    manager.install_crd(cluster)
+    namespace = cluster.create_namespace("permissions")
+    with manager.running(cluster, "sked-busy", "--leader-elect", f"--namespace={namespace}") as running:
+        use_every_permission(cluster, running, SchedExts(cluster, namespace))
+        yield running
+    cluster.client.delete(f"/api/v1/namespaces/{namespace}")
+
+
+def use_every_permission(cluster: ControlPlane, sked: Manager, schedexts: SchedExts) -> None:
+    nowhere = {"permissions": "nowhere"}
+    theirs = objects.daemon_set("taken", nodes=nowhere)
+    cluster.client.create(f"/apis/apps/v1/namespaces/{schedexts.namespace}/daemonsets", theirs)
+    schedexts.create("taken", nodeSelector=nowhere)
+    schedexts.create(nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes")
+    schedexts.change(args=["--fast"])
+    # the same answers twice: the second time their events are counted, not made
+    for _ in range(2):
+        schedexts.change(suspend=True)
+        schedexts.await_reason("Deployed", "Suspended")
+        schedexts.change(suspend=None)
+        schedexts.await_reason("Deployed", "NoNodes")
+    schedexts.await_reason("Accepted", "NameTaken", "taken")
+    assert sked.scrape(cluster.token(schedexts.namespace))[0] == 403, "asked about a reader of metrics"
+
+
+def of_managers(cluster: ControlPlane) -> Iterator[AuditEvent]:
+    return (each for each in cluster.audit() if GROUP in each.raw["user"].get("groups", ()))
+
+
+def call(event: AuditEvent) -> tuple[str, str, str]:
+    return event.raw.get("objectRef", {}).get("apiGroup", ""), event.resource, event.verb
+
+
+def was_allowed(event: AuditEvent) -> bool:
+    decision: str = event.raw["annotations"]["authorization.k8s.io/decision"]
+    return decision == "allow"
+
+
+def test_no_manager_was_ever_refused(cluster: ControlPlane, busy: Manager) -> None:
+    assert {call(each) for each in of_managers(cluster) if not was_allowed(each)} == set()
+    assert busy.process.exit_code() is None
+
+
+def test_every_permission_is_used_and_nothing_else_was_asked_for(
+    cluster: ControlPlane, busy: Manager
+) -> None:
+    allowed = {
+        (each.group, each.resource, verb) for each in (*EVERYWHERE, *IN_OWN_NAMESPACE) for verb in each.verbs
+    }
+
+    def asked() -> set[tuple[str, str, str]]:
+        return {call(each) for each in of_managers(cluster)}
+
+    polling.until(lambda: asked() >= allowed - {NEVER_CALLED}, "every permission is used", timeout_s=20)
+    assert asked() == allowed - {NEVER_CALLED}
+    assert busy.process.exit_code() is None
+
+
+def test_a_call_that_is_not_in_the_table_would_be_noticed(cluster: ControlPlane) -> None:
+    curious = Client(cluster.user("sked-curious", group=GROUP))
+
+    with pytest.raises(ApiError, match='cannot list resource "secrets"'):
+        curious.get("/api/v1/secrets")
+
+    asked = polling.until(lambda: list(cluster.audit(user="sked-curious")), "it is in the audit log")
+    assert [(call(each), was_allowed(each)) for each in asked] == [(("", "secrets", "list"), False)]
