@@ -10,6 +10,7 @@ import pytest
 from rig import controlplane, fakenodes
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
+from rig.manager import Manager
 
 
 @pytest.hookimpl(wrapper=True)
@@ -19,7 +20,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         for plane in _control_planes(item):
             report.sections += [(f"end of {part.log}", part.tail()) for part in plane.components]
+        report.sections += [(f"end of {each.process.log}", each.process.tail(40)) for each in _managers(item)]
     return report
+
+
+def _managers(item: pytest.Item) -> list[Manager]:
+    values: dict[str, object] = getattr(item, "funcargs", {})
+    return [value for value in values.values() if isinstance(value, Manager)]
 
 
 def _control_planes(item: pytest.Item) -> list[ControlPlane]:

@@ -97,6 +97,23 @@ def test_equal_strings_of_two_objects_are_one_in_memory_but_unique_ones_are_not_
     assert first.metadata.name is not second.metadata.name
 
 
+class Settings(msgspec.Struct, frozen=True):
+    metadata: Metadata | None = None
+    names: tuple[str, ...] = ()
+    amount: int | str | None = None
+
+
+def test_strings_inside_frozen_objects_and_tuples_are_shared_and_numbers_left_alone() -> None:
+    settings = Resource("example.com", "v1", "settings", "Settings", Settings)
+    first, second = (
+        codec(settings).one(msgspec.json.encode({"names": ["a name"], "amount": amount}))
+        for amount in (5, "5%")
+    )
+
+    assert first.names[0] is second.names[0]
+    assert (first.amount, second.amount) == (5, "5%")
+
+
 def test_an_object_without_metadata_spoils_its_list_with_a_clear_message() -> None:
     with pytest.raises(DecodeError, match="no metadata to know it by"):
         codec(THINGS).page(b'{"metadata":{"resourceVersion":"1"},"items":[{"spec":5}]}')

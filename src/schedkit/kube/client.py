@@ -6,7 +6,7 @@ Bodies are sent as given. A type that declares only some fields is for reading: 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -23,8 +23,10 @@ from schedkit.kube.transport import Fence, Observer, Request, Transport, no_fenc
 
 T = TypeVar("T", bound=Described)
 Body: TypeAlias = Mapping[str, Any] | msgspec.Struct
+Operations: TypeAlias = Sequence[msgspec.Struct]  # of a JSON patch
 
-_MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # JSON is YAML
+_JSON, _MERGE = "application/json-patch+json", "application/merge-patch+json"
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,14 @@ class Client:
         path = resource.path(namespace=namespace, name=name, subresource="status" if status else "")
         request = Request("PATCH", path, body=_encode(body), content_type=_MERGE)
         return codec(resource).one(await self._ask(request))
+
+    async def change(
+        self, resource: Resource[T], operations: Operations, name: str, namespace: str | None = None
+    ) -> T:
+        """A JSON patch: all operations or none; one on `metadata.resourceVersion` is a precondition."""
+        path = resource.path(namespace=namespace, name=name)
+        body = msgspec.json.encode(operations)
+        return codec(resource).one(await self._ask(Request("PATCH", path, body=body, content_type=_JSON)))
 
     async def apply(
         self,

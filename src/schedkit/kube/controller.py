@@ -98,23 +98,72 @@ class Controller(Generic[K]):
         _log.warning(what, controller=self.name, key=str(key), reason=reason, **facts)
 
 
+# Does some work as long as this process may, and gives the right back: `lease.Elector.lead`.
+Lead: TypeAlias = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+
+
 async def serve(
     informers: Sequence[Informer[Any]],
     controllers: Sequence[Controller[Any]],
     stop: asyncio.Event,
     *,
+    lead: Lead | None = None,
     grace_s: float = 20,
 ) -> None:
-    """Fill the stores, then reconcile until `stop`; the work at hand is finished within the grace."""
+    """Fill the stores, then reconcile until `stop`; the work at hand is finished within the grace.
+
+    With `lead`, reconciling begins when it lets it; the stores are kept current from the start.
+    """
     followers = [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in informers]
-    workers: list[asyncio.Task[None]] = []
     try:
         if not await _unless(stop, [each.wait_synced() for each in informers], followers):
             return
-        workers = [asyncio.create_task(each.run(), name=f"controller {each.name}") for each in controllers]
-        await _unless(stop, [], [*followers, *workers])
+        shift = _Shift(controllers, stop, grace_s)
+        await _until_over(shift, (lead or _at_once)(shift.work), stop, followers)
     finally:
-        await _wind_down(controllers, workers, followers, grace_s)
+        await _cancel(followers)
+
+
+async def _at_once(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
+
+
+class _Shift:
+    """All controllers at work, from when they may to when they are told to stop."""
+
+    def __init__(self, controllers: Sequence[Controller[Any]], stop: asyncio.Event, grace_s: float) -> None:
+        self._controllers, self._stop, self._grace_s = controllers, stop, grace_s
+        self.has_begun = False
+
+    async def work(self) -> None:
+        """Reconcile until `stop`, and finish what is at hand."""
+        self.has_begun = True
+        workers = [
+            asyncio.create_task(each.run(), name=f"controller {each.name}") for each in self._controllers
+        ]
+        try:
+            await _unless(self._stop, [], workers)
+            for controller in self._controllers:
+                controller.queue.close()
+            await asyncio.wait(workers, timeout=self._grace_s)
+        finally:
+            await _cancel(workers)
+
+
+async def _until_over(
+    shift: _Shift, leading: Awaitable[None], stop: asyncio.Event, followers: Sequence[asyncio.Task[None]]
+) -> None:
+    """Return when the shift is over, or `stop` came before it began; raise what broke it or a follower."""
+    working = asyncio.ensure_future(leading)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping, *followers}, return_when=asyncio.FIRST_COMPLETED)
+        _raise_if_ended(followers)
+        if working.done() or shift.has_begun:
+            await working
+    finally:
+        stopping.cancel()
+        await _cancel([working])
 
 
 async def _unless(
@@ -128,26 +177,21 @@ async def _unless(
     arrived = asyncio.gather(*wanted) if wanted else asyncio.get_running_loop().create_future()
     try:
         done, _ = await asyncio.wait({stopping, arrived, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task in done:
-                task.result()
-                raise RuntimeError(f"{task.get_name()} ended by itself")
+        _raise_if_ended(tasks)
         return arrived in done
     finally:
         stopping.cancel()
         arrived.cancel()
 
 
-async def _wind_down(
-    controllers: Sequence[Controller[Any]],
-    workers: Sequence[asyncio.Task[None]],
-    followers: Sequence[asyncio.Task[None]],
-    grace_s: float,
-) -> None:
-    for controller in controllers:
-        controller.queue.close()
-    if workers:
-        await asyncio.wait(workers, timeout=grace_s)
-    for task in (*workers, *followers):
+def _raise_if_ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        if task.done():
+            task.result()
+            raise RuntimeError(f"{task.get_name()} ended by itself")
+
+
+async def _cancel(tasks: Sequence[asyncio.Future[None]]) -> None:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*workers, *followers, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -27,6 +27,8 @@ T = TypeVar("T", bound=Described)
 # Which keys somebody else has to look at because of an object: its own, its owner's, ...
 Keys: TypeAlias = Callable[[T], Iterable[Key]]
 Notify: TypeAlias = Callable[[Key], None]
+# Told about each change: what the object was and what it is; None: it did not or does not exist.
+Listener: TypeAlias = Callable[[T | None, T | None], None]
 
 _log = structlog.get_logger()
 
@@ -60,7 +62,7 @@ class Informer(Generic[T]):
         self.misfits: dict[Key, str] = {}  # objects that exist but cannot be decoded, and why
         self.lists = 0  # how often everything was listed
         self._client, self._selection, self._limits = client, selection, limits or Limits()
-        self._subscribers: list[tuple[Notify, Keys[T]]] = []
+        self._listeners: list[Listener[T]] = []
         self._synced = asyncio.Event()
         self._version: str | None = None  # where to resume; None: list first
         self._listed_at = self._alive_at = float("-inf")
@@ -84,7 +86,17 @@ class Informer(Generic[T]):
 
     def subscribe(self, notify: Notify, keys: Keys[T] | None = None) -> None:
         """Call `notify` with the keys of each object that appears, changes (as it was and is) or goes."""
-        self._subscribers.append((notify, keys or _own_key))
+        named: Keys[T] = keys or _own_key
+
+        def tell(old: T | None, new: T | None) -> None:
+            for key in {key for thing in (old, new) if thing is not None for key in named(thing)}:
+                notify(key)
+
+        self.listen(tell)
+
+    def listen(self, listener: Listener[T]) -> None:
+        """Tell it about each change, after the store has it and in the order of subscriptions."""
+        self._listeners.append(listener)
 
     # Following the server
 
@@ -179,10 +191,8 @@ class Informer(Generic[T]):
             self._tell(old, None)
 
     def _tell(self, old: T | None, new: T | None) -> None:
-        for notify, keys in self._subscribers:
-            concerned = {key for thing in (old, new) if thing is not None for key in keys(thing)}
-            for key in concerned:
-                notify(key)
+        for listener in self._listeners:
+            listener(old, new)
 
     def _say(self, what: str, error: Exception, **facts: str) -> None:
         _log.warning(what, resource=str(self.resource), reason=str(error), **facts)

@@ -33,10 +33,12 @@ def _share_for(info: inspect.Type, known: dict[type, Share]) -> Share | None:  #
             return sys.intern
         case inspect.ListType(item_type=item):
             return _of_list(_share_for(item, known))
+        case inspect.VarTupleType(item_type=item):
+            return _of_tuple(_share_for(item, known))
         case inspect.DictType(key_type=key, value_type=value):
             return _of_dict(_share_for(key, known), _share_for(value, known))
         case inspect.UnionType(types=types):
-            return _of_union([_share_for(each, known) for each in types])
+            return _of_union([each for each in types if not isinstance(each, inspect.NoneType)], known)
         case inspect.StructType(cls=struct):
             return _of_struct(struct, info.fields, known)
     return None
@@ -44,6 +46,10 @@ def _share_for(info: inspect.Type, known: dict[type, Share]) -> Share | None:  #
 
 def _of_list(item: Share | None) -> Share | None:
     return None if item is None else lambda values: [item(value) for value in values]
+
+
+def _of_tuple(item: Share | None) -> Share | None:
+    return None if item is None else lambda values: tuple([item(value) for value in values])
 
 
 def _of_dict(key: Share | None, value: Share | None) -> Share | None:
@@ -55,13 +61,10 @@ def _same(value: object) -> object:
     return value
 
 
-def _of_union(shares: list[Share | None]) -> Share | None:
+def _of_union(types: list[inspect.Type], known: dict[type, Share]) -> Share | None:
     """One alternative beside None; a union of several is left as it is."""
-    real = [share for share in shares if share is not None]
-    if len(real) != 1:
-        return None
-    only = real[0]
-    return lambda value: None if value is None else only(value)
+    only = _share_for(types[0], known) if len(types) == 1 else None
+    return None if only is None else lambda value: None if value is None else only(value)
 
 
 def _of_struct(struct: type, fields: tuple[inspect.Field, ...], known: dict[type, Share]) -> Share:

@@ -63,11 +63,27 @@ class FullMetadata(Metadata, gc=False, rename="camel", omit_defaults=True, kw_on
     owner_references: list[OwnerReference] | None = None
 
 
+class Named(Protocol):
+    """The metadata that a cache needs. What an object does not have is None or empty."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def namespace(self) -> str | None:
+        """Where it lives."""
+
+    @property
+    def resource_version(self) -> str | None:
+        """Which version of it this is."""
+
+
 class Described(Protocol):
     """Any object with metadata."""
 
     @property
-    def metadata(self) -> Metadata | None:
+    def metadata(self) -> Named | None:
         """Its name and version; None for what is no whole object."""
 
 
@@ -109,9 +125,9 @@ def key_of(thing: Described) -> Key:
     """The key of an object; raise `ValueError` for one without a name."""
     if thing.metadata is None or not thing.metadata.name:
         raise ValueError("an object without metadata.name has no key")
-    return Key(thing.metadata.namespace, thing.metadata.name)
+    return Key(thing.metadata.namespace or None, thing.metadata.name)
 
 
 def version_of(thing: Described) -> str | None:
     """The version the server gave it; None if it has none."""
-    return thing.metadata.resource_version if thing.metadata else None
+    return (thing.metadata.resource_version if thing.metadata else None) or None

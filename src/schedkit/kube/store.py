@@ -42,7 +42,7 @@ class Store(Generic[T]):
 
     def by(self, index: str, value: str) -> list[T]:
         """The objects that the index finds under the value, in the order of their keys."""
-        return [self._objects[key] for key in sorted(self._found[index].get(value, ()), key=str)]
+        return [self._objects[key] for key in sorted(self._found[index].get(value, ()))]
 
     def put(self, thing: T) -> tuple[bool, T | None]:
         """Take it in; whether it differs from what was there, and that."""

@@ -31,7 +31,8 @@ _REQUESTS_AT_ONCE = 64
 _DEAD_AFTER_S = 30  # unanswered keep-alives or unacknowledged data end a connection
 _CONNECT_S = 10
 _CLOSE_S = 1
-_REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})  # our patches are merges and applies
+# merges and applies may be repeated; a JSON patch names the version it is for
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})
 
 
 def no_fence() -> float:

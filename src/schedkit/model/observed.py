@@ -1,4 +1,4 @@
-"""What is seen of the cluster before anything is decided: a few fields of pods and events, and one moment."""
+"""What is seen of the cluster before anything is decided: a few fields of its objects, and one moment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from schedkit.model.daemonsets import DaemonSet, OwnedMeta, SecurityContext
-from schedkit.model.schedext import SchedExt
-from schedkit.model.schema import ApiType
+from schedkit.model.schedext import ObjectMeta, SchedExt
+from schedkit.model.schema import ApiType, Unique
 
 
 class PodContainer(ApiType, frozen=True):
@@ -109,6 +109,7 @@ class EventSubject(ApiType, frozen=True):
 class Event(ApiType, frozen=True):
     """Something that a controller wanted to be known."""
 
+    metadata: ObjectMeta = ObjectMeta()
     involved_object: EventSubject = EventSubject()
     reason: str = ""
     message: str = ""
@@ -119,6 +120,38 @@ class Event(ApiType, frozen=True):
     def seen_at(self) -> datetime | None:
         """When it happened last; None: its writer did not say."""
         return self.last_timestamp or self.event_time
+
+
+class Taint(ApiType, frozen=True):
+    """What keeps pods away from a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeMeta(ApiType, frozen=True):
+    """What identifies a node, and what it is chosen by."""
+
+    name: str = ""  # each of its pods says it too
+    namespace: str = ""  # always empty
+    uid: Unique = ""
+    resource_version: Unique = ""
+    labels: dict[str, str] = {}
+
+
+class NodeSpec(ApiType, frozen=True):
+    """Who may run on a node."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class Node(ApiType, frozen=True):
+    """A machine of the cluster, as far as it matters to whom it is given."""
+
+    metadata: NodeMeta = NodeMeta()
+    spec: NodeSpec = NodeSpec()
 
 
 @dataclass(frozen=True, slots=True)

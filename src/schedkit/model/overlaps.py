@@ -17,7 +17,7 @@ def first_rival(schedext: SchedExt, others: Iterable[SchedExt]) -> SchedExt | No
     """The first of the others whose nodes are not provably different ones."""
     if schedext.spec.suspend:
         return None
-    wishes = tuple(_wishes(schedext))
+    wishes = tuple(wishes_of(schedext))
     return next(
         (
             other
@@ -25,13 +25,13 @@ def first_rival(schedext: SchedExt, others: Iterable[SchedExt]) -> SchedExt | No
             if other.metadata.uid != schedext.metadata.uid
             and not other.spec.suspend
             and other.metadata.deletion_timestamp is None
-            and not _are_disjoint(wishes, tuple(_wishes(other)))
+            and not are_disjoint(wishes, tuple(wishes_of(other)))
         ),
         None,
     )
 
 
-def _wishes(schedext: SchedExt) -> Iterator[Wish]:
+def wishes_of(schedext: SchedExt) -> Iterator[Wish]:
     """Alternatives: a node that meets one of them is wanted. Taints come and go, and prove nothing."""
     selected = tuple(
         NodeLabelRequirement(key=key, operator="In", values=(value,))
@@ -47,7 +47,8 @@ def _wishes(schedext: SchedExt) -> Iterator[Wish]:
             yield (*selected, *term.match_expressions, *term.match_fields)
 
 
-def _are_disjoint(one: tuple[Wish, ...], other: tuple[Wish, ...]) -> bool:
+def are_disjoint(one: tuple[Wish, ...], other: tuple[Wish, ...]) -> bool:
+    """Whether no node can be wanted by both."""
     return all(_contradict(mine, theirs) for mine, theirs in product(one, other))
 
 

@@ -80,11 +80,22 @@ class Plan:
 
 def make_plan(observation: Observation) -> Plan:
     """What to do, in this order. A plan made after it was carried out has no actions."""
-    if observation.schedext.metadata.deletion_timestamp is not None:
-        return Plan()  # owner references remove the rest
+    report = make_report(observation)
+    return Plan((*plan_daemon_set(observation), *report.actions), report.look_again_at)
+
+
+def make_report(observation: Observation) -> Plan:
+    """What to tell, as if the DaemonSet had been written already."""
+    if _is_being_deleted(observation):
+        return Plan()
     writes = plan_daemon_set(observation)
     fleet = survey(observation, is_changing=any(_changes_pods(write) for write in writes))
-    return Plan((*writes, *plan_report(observation, fleet)), fleet.next_change(observation.now))
+    return Plan(plan_report(observation, fleet), fleet.next_change(observation.now))
+
+
+def _is_being_deleted(observation: Observation) -> bool:
+    """Owner references remove what is left of it."""
+    return observation.schedext.metadata.deletion_timestamp is not None
 
 
 def _changes_pods(write: DaemonSetWrite) -> bool:
@@ -103,6 +114,8 @@ def plan(observation: Observation) -> tuple[Action, ...]:
 
 def plan_daemon_set(observation: Observation) -> tuple[DaemonSetWrite, ...]:
     """At most one write of the DaemonSet; none of one that is not ours."""
+    if _is_being_deleted(observation):
+        return ()
     observed, wanted = observation.daemon_set, render(observation.schedext)
     if observed is None:
         return () if observation.schedext.spec.suspend else (CreateDaemonSet(wanted),)

@@ -23,7 +23,7 @@ from schedkit.model.podparts import (
     PullPolicy,
     Tolerations,
 )
-from schedkit.model.schema import ApiType, Rule, schema
+from schedkit.model.schema import ApiType, Rule, Unique, schema
 
 GROUP = "sked.schedkit.io"
 VERSION = "v1"
@@ -280,10 +280,10 @@ class SchedExtStatus(ApiType, frozen=True):
 class ObjectMeta(ApiType, frozen=True):
     """What identifies an object."""
 
-    name: str = ""
+    name: Unique = ""
     namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    uid: Unique = ""
+    resource_version: Unique = ""
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None  # None: nobody deleted it

@@ -8,8 +8,12 @@ a rule, and one of them must not end a watch over all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 import msgspec
+
+# A string that hardly any other object has: caches need not look for another to share it with.
+Unique: TypeAlias = Annotated[str, msgspec.Meta(extra={"unique": True})]
 
 # words that the API spells in capitals
 _ACRONYMS = {"pid": "PID", "id": "ID"}

@@ -7,7 +7,9 @@ import click
 from schedkit import __version__
 from schedkit.cli import Verb, VerbGroup
 
-VERBS: dict[str, Verb] = {}
+VERBS: dict[str, Verb] = {
+    "manager": Verb("schedkit.sked.manager:command", "Run the operator."),
+}
 
 
 @click.group(cls=VerbGroup, verbs=VERBS)

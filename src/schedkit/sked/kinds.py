@@ -1,0 +1,14 @@
+"""The kinds of objects that sked reads or writes, each decoded into the few fields that matter to it."""
+
+from __future__ import annotations
+
+from schedkit.kube.resources import Resource
+from schedkit.model.daemonsets import DaemonSet
+from schedkit.model.observed import Event, Node, Pod
+from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
+
+SCHEDEXTS = Resource(GROUP, VERSION, PLURAL, KIND, SchedExt)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", DaemonSet)
+PODS = Resource("", "v1", "pods", "Pod", Pod)
+NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event", Event)

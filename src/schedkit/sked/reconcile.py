@@ -1,0 +1,208 @@
+"""Brings one SchedExt in line: observe, decide (in `model`), act, report.
+
+DaemonSets go first. Status is written from a queue of its own, at most once a second per SchedExt: it costs
+the API server more than the DaemonSet did.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import suppress
+from typing import assert_never
+
+import structlog
+
+from schedkit.kube.client import Client
+from schedkit.kube.controller import DONE, Controller, Observer, Result
+from schedkit.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, NotFoundError
+from schedkit.kube.events import Occurrence, Recorder, Reference
+from schedkit.kube.queue import KeyedQueue
+from schedkit.kube.resources import Key, key_of
+from schedkit.model.daemonsets import DaemonSet, OwnedMeta
+from schedkit.model.observed import Event, Observation, Pod
+from schedkit.model.plans import (
+    Action,
+    CreateDaemonSet,
+    DeleteDaemonSet,
+    PatchDaemonSet,
+    RecordEvent,
+    WriteStatus,
+    make_report,
+    plan_daemon_set,
+)
+from schedkit.model.schedext import SchedExt
+from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
+from schedkit.sked.observing import Cluster
+
+_log = structlog.get_logger()
+
+DEPLOYING, REPORTING = 16, 8  # workers
+# a DaemonSet that was just written has a status a moment later: one write of ours instead of two
+_DAEMON_SET_SETTLES_S = 1.0
+_STATUS_SPACING_S = 1.0
+# what no watch shows is looked at that often
+_LOOK_AGAIN_S = 20.0
+
+
+class Reconciler:
+    """Both controllers of SchedExts, and what they need to know."""
+
+    def __init__(
+        self, cluster: Cluster, client: Client, recorder: Recorder, *, observe: Observer | None = None
+    ) -> None:
+        self._cluster, self._client, self._recorder = cluster, client, recorder
+        self._refusals: dict[Key, str] = {}  # what the API server said to the last write, if it refused it
+        self.deploying: Controller[Key] = Controller(
+            "daemonsets", self.deploy, workers=DEPLOYING, observe=observe
+        )
+        self.reporting: Controller[Key] = Controller(
+            "status",
+            self.report,
+            queue=KeyedQueue(spacing_s=_STATUS_SPACING_S),
+            workers=REPORTING,
+            observe=observe,
+        )
+        self._subscribe()
+
+    # Observe
+
+    def _subscribe(self) -> None:
+        cluster = self._cluster
+        cluster.schedexts.listen(self._schedext_changed)
+        cluster.daemon_sets.subscribe(self._wake_deploying)
+        cluster.pods.subscribe(self._wake_reporting, _schedext_of_pod)
+        cluster.refused_pods.subscribe(self._wake_reporting, _schedext_of_event)
+
+    def _schedext_changed(self, old: SchedExt | None, new: SchedExt | None) -> None:
+        changed = new or old
+        if changed is None:
+            return
+        key = key_of(changed)
+        for other in self._cluster.rivals.update(key, new):
+            self.reporting.queue.add(other)
+        self.deploying.queue.add(key)
+
+    def _wake_deploying(self, key: Key) -> None:
+        if key in self._cluster.schedexts.store:
+            self.deploying.queue.add(key)
+
+    def _wake_reporting(self, key: Key) -> None:
+        if key in self._cluster.schedexts.store:
+            self.reporting.queue.add(key)
+
+    def _observe(self, key: Key) -> Observation | None:
+        return self._cluster.observe(key, dt.datetime.now(dt.UTC), self._refusals.get(key))
+
+    # Decide and act
+
+    async def deploy(self, key: Key) -> Result:
+        """Make the DaemonSet what the spec asks for."""
+        await self._look_again(key)
+        observation = self._observe(key)
+        if observation is None:
+            self._forget(key)
+            return DONE
+        writes = plan_daemon_set(observation)
+        try:
+            for write in writes:
+                await self.perform(key, observation, write)
+        except (InvalidError, ForbiddenError) as error:
+            self._refusals[key] = error.message
+            self.reporting.queue.add(key)
+            raise
+        self._refusals.pop(key, None)
+        is_on_its_way = bool(writes) or not _controller_has_seen(observation.daemon_set)
+        self.reporting.queue.add(key, after_s=_DAEMON_SET_SETTLES_S if is_on_its_way else 0)
+        return DONE if self._cluster.sighted_s_ago(key) is None else Result(_LOOK_AGAIN_S)
+
+    async def _look_again(self, key: Key) -> None:
+        """At a DaemonSet that no watch has shown for a while: somebody else's, or one that is gone."""
+        age_s = self._cluster.sighted_s_ago(key)
+        if age_s is not None and age_s >= _LOOK_AGAIN_S:
+            self._cluster.sight(key, await self._client.find(DAEMON_SETS, key.name, key.namespace))
+
+    async def report(self, key: Key) -> Result:
+        """Write the status, if it changed."""
+        observation = self._observe(key)
+        if observation is None:
+            return DONE
+        report = make_report(observation)
+        for action in report.actions:
+            await self.perform(key, observation, action)
+        if report.look_again_at is None:
+            return DONE
+        return Result(max(0.0, (report.look_again_at - dt.datetime.now(dt.UTC)).total_seconds()))
+
+    async def perform(self, key: Key, observation: Observation, action: Action) -> None:
+        """Carry out one action; the only place where the cluster is changed."""
+        match action:
+            case CreateDaemonSet(body):
+                await self._create(key, body)
+            case PatchDaemonSet(name):
+                _log.info("daemonset_patching", schedext=str(key), fields=_fields(action))
+                changed = await self._client.change(DAEMON_SETS, action.body, name, key.namespace)
+                self._cluster.sight(key, changed)
+            case DeleteDaemonSet(name, uid):
+                _log.info("daemonset_deleting", schedext=str(key))
+                with suppress(NotFoundError):
+                    await self._client.delete(DAEMON_SETS, name, key.namespace, uid=uid)
+            case WriteStatus():
+                await self._write_status(key, action)
+            case RecordEvent():
+                self._recorder.record(_occurrence(observation.schedext, action))
+            case _:
+                assert_never(action)
+
+    async def _create(self, key: Key, body: DaemonSet) -> None:
+        _log.info("daemonset_creating", schedext=str(key))
+        try:
+            self._cluster.sight(key, await self._client.create(DAEMON_SETS, body, key.namespace))
+        except AlreadyExistsError:
+            # the cache is behind, or it is somebody else's, which no watch shows
+            self._cluster.sight(key, await self._client.find(DAEMON_SETS, key.name, key.namespace))
+            self.deploying.queue.add(key)
+
+    async def _write_status(self, key: Key, action: WriteStatus) -> None:
+        body = {
+            "apiVersion": SCHEDEXTS.api_version,
+            "kind": SCHEDEXTS.kind,
+            "metadata": {
+                "name": action.name,
+                "namespace": key.namespace,
+                "resourceVersion": action.resource_version,
+            },
+            "status": action.status,
+        }
+        with suppress(NotFoundError):  # deleted meanwhile
+            await self._client.update(SCHEDEXTS, body, action.name, key.namespace, status=True)
+
+    def _forget(self, key: Key) -> None:
+        self._refusals.pop(key, None)
+        self._cluster.sight(key, None)
+
+
+def _controller_has_seen(daemon_set: DaemonSet | None) -> bool:
+    return daemon_set is None or daemon_set.status.observed_generation >= daemon_set.metadata.generation
+
+
+def _fields(action: PatchDaemonSet) -> str:
+    return " ".join(operation.path for operation in action.operations)
+
+
+def _occurrence(schedext: SchedExt, action: RecordEvent) -> Occurrence:
+    meta = schedext.metadata
+    about = Reference(SCHEDEXTS.api_version, SCHEDEXTS.kind, meta.name, meta.namespace, meta.uid)
+    return Occurrence(about, action.reason, action.message, kind="Warning" if action.is_warning else "Normal")
+
+
+def _schedext_of_pod(pod: Pod) -> tuple[Key, ...]:
+    """Its DaemonSet has the SchedExt's name."""
+    return _named_by_owner(pod.metadata)
+
+
+def _named_by_owner(meta: OwnedMeta) -> tuple[Key, ...]:
+    return (Key(meta.namespace, meta.controller.name),) if meta.controller else ()
+
+
+def _schedext_of_event(event: Event) -> tuple[Key, ...]:
+    return (Key(event.metadata.namespace, event.involved_object.name),)

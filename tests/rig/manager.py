@@ -1,0 +1,127 @@
+"""`sked manager` from this checkout as a process, and the SchedExts that users write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rig import polling
+from rig.controlplane import ControlPlane
+from rig.kubeclient import ApiError, JsonObject
+from rig.processes import Process
+
+ROOT = Path(__file__).parents[2]
+CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedexts.yaml"
+IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
+
+
+def install_crd(cluster: ControlPlane) -> None:
+    """The CRD of this tree, served."""
+    cluster.apply(CRD.read_text())
+    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+
+
+class Manager:
+    """One process; its name is its user at the API server, and in the audit log."""
+
+    def __init__(self, cluster: ControlPlane, name: str = "sked", *flags: str) -> None:
+        self.name = name
+        kubeconfig = cluster.user(name, group="system:masters")
+        program = str(Path(sys.executable).with_name("sked"))
+        argv = [program, "manager", "--kubeconfig", str(kubeconfig), *flags]
+        self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment())
+
+    def log(self) -> str:
+        """All that it said so far."""
+        return self.process.log.read_text()
+
+    def await_word(self, word: str, *, timeout_s: float = 30) -> None:
+        """Return when its log has that word."""
+        polling.until(lambda: word in self.log(), f"{self.name} says {word}", timeout_s=timeout_s)
+
+    def terminate(self, *, within_s: float = 20) -> int:
+        """SIGTERM; its exit code."""
+        self.process.send(signal.SIGTERM)
+        polling.until(lambda: self.process.exit_code() is not None, f"{self.name} ends", timeout_s=within_s)
+        code = self.process.exit_code()
+        assert code is not None
+        return code
+
+
+@contextmanager
+def running(cluster: ControlPlane, name: str = "sked", *flags: str) -> Iterator[Manager]:
+    """A manager for the length of the block."""
+    manager = Manager(cluster, name, *flags)
+    try:
+        yield manager
+    finally:
+        manager.process.stop()
+
+
+def _environment() -> dict[str, str]:
+    """None of the variables that would tell a manager something."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SKED_", "KUBE"))}
+
+
+class SchedExts:
+    """The SchedExts of one namespace, and what became of them."""
+
+    def __init__(self, cluster: ControlPlane, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self._client = cluster.client
+        self._path = f"/apis/sked.schedkit.io/v1/namespaces/{namespace}/schedexts"
+        self._daemon_sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+
+    def create(self, name: str = "scx", **spec: object) -> JsonObject:
+        kind = {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "metadata": {"name": name}}
+        return self._client.create(self._path, {**kind, "spec": {"sched": IMAGE, **spec}})
+
+    def change(self, name: str = "scx", **spec: object) -> JsonObject:
+        """Merge these fields into its spec; None removes one."""
+        return self._client.patch(f"{self._path}/{name}", {"spec": spec})
+
+    def get(self, name: str = "scx") -> JsonObject:
+        return self._client.get(f"{self._path}/{name}")
+
+    def delete(self, name: str = "scx") -> None:
+        self._client.delete(f"{self._path}/{name}")
+
+    def status(self, name: str = "scx") -> JsonObject:
+        status: JsonObject = self.get(name).get("status", {})
+        return status
+
+    def condition(self, kind: str, name: str = "scx") -> JsonObject:
+        """That condition; without any field if nobody has answered it."""
+        conditions: Sequence[JsonObject] = self.status(name).get("conditions", ())
+        return next((each for each in conditions if each["type"] == kind), {})
+
+    def await_reason(self, kind: str, reason: str, name: str = "scx", *, timeout_s: float = 30) -> JsonObject:
+        """The condition, as soon as it has that reason."""
+
+        def probe() -> JsonObject | None:
+            found = self.condition(kind, name)
+            return found if found.get("reason") == reason else None
+
+        return polling.until(probe, f"{name} is {kind} because of {reason}", timeout_s=timeout_s)
+
+    def daemon_set(self, name: str = "scx") -> JsonObject | None:
+        return self._client.find(f"{self._daemon_sets}/{name}")
+
+    def await_daemon_set(self, name: str = "scx") -> JsonObject:
+        return polling.until(lambda: self.daemon_set(name), f"the DaemonSet {name} is there")
+
+    def edit_daemon_set(self, patch: JsonObject, name: str = "scx") -> JsonObject:
+        """As somebody with kubectl edit would."""
+        return self._client.patch(f"{self._daemon_sets}/{name}", patch)
+
+    def pods(self) -> list[JsonObject]:
+        return self._client.items(f"/api/v1/namespaces/{self.namespace}/pods")
+
+    def refusal(self, name: str = "scx", **spec: object) -> ApiError | None:
+        """Why such a SchedExt cannot be created; None if it could."""
+        kind = {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "metadata": {"name": name}}
+        return self._client.refusal(self._path, {**kind, "spec": {"sched": IMAGE, **spec}})
