@@ -54,8 +54,8 @@ setup: .venv/.ready ## make .venv, with schedctl and sked in it
 
 .PHONY: format
 format: setup ## format the code and mend what ruff can
-	$(BIN)/ruff check --quiet --fix-only src tests tools
-	$(BIN)/ruff format src tests tools
+	$(BIN)/ruff check --quiet --fix-only src tests tools benchmarks
+	$(BIN)/ruff format src tests tools benchmarks
 
 .PHONY: manifests
 manifests: setup ## write the CRD and its reference anew, from the types
@@ -67,8 +67,8 @@ generate: manifests ## rewrite everything that is generated
 
 .PHONY: lint
 lint: setup ## formatting, lint, types, import direction, generated parts
-	$(BIN)/ruff format --quiet --diff src tests tools
-	$(BIN)/ruff check --quiet src tests tools
+	$(BIN)/ruff format --quiet --diff src tests tools benchmarks
+	$(BIN)/ruff check --quiet src tests tools benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(PYTHON) tools/manifests.py --check
@@ -113,6 +113,12 @@ cluster: setup ## start a control plane until Ctrl-C; NODES=2 adds nodes in VMs
 .PHONY: vm
 vm: setup ## run CMD='uname -a' in a VM; KERNEL=7 picks the kernel
 	exec $(LEASHED) $(PYTHON) -m rig vm --kernel $(KERNEL) -- "$$VM_COMMAND"
+
+##@ Measure
+
+.PHONY: bench-cluster
+bench-cluster: setup ## the operator beside a peer in Go and the API server's limits; BENCH='-o json' and sizes
+	$(LEASHED) $(PYTHON) -m benchmarks.cluster $(BENCH)
 
 ##@ Tidy up
 

@@ -1,4 +1,4 @@
-"""The third client: it sees when DaemonSets come and when statuses become right, and remembers the moments."""
+"""The third client: it sees when DaemonSets come and statuses become right, and remembers the moments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class Witness:
     def __init__(self, api: Api, namespace: str, *, reason: str = "NoNodes") -> None:
         self.came: dict[str, float] = {}  # when each DaemonSet was first seen
         self.observed: dict[str, float] = {}  # when its controller was first seen to have seen it
-        self.reported: dict[str, float] = {}  # when each status came to have that reason for not being Deployed
+        self.reported: dict[
+            str, float
+        ] = {}  # when each status came to have that reason for not being Deployed
         self._api, self._namespace, self._reason = api, namespace, reason
         self._last: dict[str, dict[str, bytes]] = {"daemonset": {}, "schedext": {}}
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,7 +97,9 @@ class Witness:
         self._last[kind][name] = line
         if kind == "daemonset":
             self.came.setdefault(name, now)
-        _note(self.observed if kind == "daemonset" else self.reported, name, now, holds=self._holds(kind, event))
+        _note(
+            self.observed if kind == "daemonset" else self.reported, name, now, holds=self._holds(kind, event)
+        )
 
     def _holds(self, kind: str, event: _Event) -> bool:
         thing = event.object
@@ -103,14 +107,16 @@ class Witness:
             return False
         if kind == "daemonset":
             return True
-        return any(each.type == "Deployed" and each.reason == self._reason for each in thing.status.conditions)
+        return any(
+            each.type == "Deployed" and each.reason == self._reason for each in thing.status.conditions
+        )
 
     async def all_came(self, names: Iterable[str], *, timeout_s: float) -> float:
         """The moment at which the last of these DaemonSets came."""
         return await self._all(self.came, set(names), "DaemonSets", timeout_s)
 
     async def all_reported(self, names: Iterable[str], *, timeout_s: float) -> float:
-        """The moment at which the last of these was finished: DaemonSet seen by its controller, status right."""
+        """The moment at which the last was finished: DaemonSet seen by its controller, status right."""
         wanted = set(names)
         observed = await self._all(self.observed, wanted, "DaemonSets their controller has seen", timeout_s)
         return max(observed, await self._all(self.reported, wanted, "statuses", timeout_s))

@@ -30,18 +30,24 @@ type options struct {
 }
 
 func main() {
-	var opts options
-	flag.StringVar(&opts.kubeconfig, "kubeconfig", "", "which API server, as whom")
-	flag.Float64Var(&opts.qps, "qps", -1, "requests per second and kind; negative: no limit")
-	flag.IntVar(&opts.burst, "burst", 30, "requests at once before the limit is felt")
-	flag.IntVar(&opts.workers, "workers", 1, "reconciles at once")
-	flag.StringVar(&opts.address, "query-address", "127.0.0.1:0", "where to ask what the cache holds")
-	flag.Parse()
+	opts := parse(os.Args[1:])
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
 	if err := run(opts); err != nil {
 		slog.Error("the peer ended", "reason", err)
 		os.Exit(1)
 	}
+}
+
+// parse has a flag set of its own: controller-runtime puts a -kubeconfig into the common one.
+func parse(arguments []string) (opts options) {
+	flags := flag.NewFlagSet("peer", flag.ExitOnError)
+	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "which API server, as whom")
+	flags.Float64Var(&opts.qps, "qps", -1, "requests per second and kind; negative: no limit")
+	flags.IntVar(&opts.burst, "burst", 30, "requests at once before the limit is felt")
+	flags.IntVar(&opts.workers, "workers", 1, "reconciles at once")
+	flags.StringVar(&opts.address, "query-address", "127.0.0.1:0", "where to ask what the cache holds")
+	_ = flags.Parse(arguments) // ends the process itself
+	return opts
 }
 
 func run(opts options) error {
