@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 
 import pytest
 
-from rig import manager, polling
+from rig import manager, objects, polling
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
+from rig.kubeclient import JsonObject
 from rig.manager import IMAGE, Manager, SchedExts
+from schedkit import __version__
 
 NODES = 3
 ALL_AT_ONCE = {"rollingUpdate": {"maxUnavailable": "100%"}}
@@ -26,6 +29,12 @@ def sked(cluster: ControlPlane) -> Iterator[Manager]:
 @pytest.fixture
 def schedexts(cluster: ControlPlane, namespace: str) -> SchedExts:
     return SchedExts(cluster, namespace)
+
+
+@pytest.fixture
+def nowhere(namespace: str) -> dict[str, str]:
+    """A label of no node, and of no other test: rivals are told about each other."""
+    return {"sked": namespace}
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +77,155 @@ def test_a_schedext_is_deployed_changed_suspended_and_deleted(
     schedexts.await_daemon_set()
     schedexts.delete()
     polling.until(lambda: not schedexts.pods() and not schedexts.daemon_set(), "nothing is left")
+
+
+def test_probes_say_that_it_lives_and_is_current(sked: Manager) -> None:
+    assert sked.probe("/healthz") == (200, "ok\n")
+    assert sked.probe("/readyz") == (200, "ok\n")
+    assert sked.probe("/elsewhere")[0] == 404
+
+
+def test_metrics_are_for_those_who_may_read_them(
+    cluster: ControlPlane, sked: Manager, namespace: str, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes")
+    reader = cluster.token(namespace)
+    assert sked.scrape()[0] == 401
+    assert sked.scrape("not-a-token")[0] == 401
+    code, words = sked.scrape(reader)
+    assert (code, "may not get /metrics" in words) == (403, True)
+
+    _let_read_metrics(cluster, namespace)
+
+    def page() -> str | None:
+        code, words = sked.scrape(reader)
+        return words if code == 200 else None
+
+    shown = polling.until(page, "the reader is let in")
+    assert 'sked_api_requests_total{code="201",verb="POST"}' in shown
+    assert 'sked_schedexts{state="NoNodes"}' in shown
+    assert 'sked_reconciles_total{controller="daemonsets",outcome="done"}' in shown
+    assert f'sked_build_info{{python="{platform.python_version()}",version="{__version__}"}} 1.0' in shown
+    assert 'sked_watch_age_seconds{resource="nodes"}' in shown
+    assert 'sked_queue_depth{controller="status"}' in shown
+    assert reader not in sked.log()
+
+
+def _let_read_metrics(cluster: ControlPlane, namespace: str) -> None:
+    """Let that namespace's default service account do so."""
+    group = "rbac.authorization.k8s.io"
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
+    meta = {"apiVersion": f"{group}/v1", "metadata": {"name": namespace}}
+    cluster.apply(
+        {**meta, "kind": "ClusterRole", "rules": rules},
+        {
+            **meta,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": namespace},
+            "subjects": [subject],
+        },
+    )
+
+
+def test_a_hand_edited_field_of_ours_is_put_back_and_another_is_left_alone(
+    schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere, args=["--fast"])
+    schedexts.await_daemon_set()
+
+    container = {"name": "scx", "image": IMAGE, "args": ["--slow"], "stdin": True}
+    pod = {"nodeSelector": {"mine": "too"}, "dnsPolicy": "Default", "containers": [container]}
+    schedexts.edit_daemon_set(
+        {"metadata": {"annotations": {"example.com/note": "hello"}}, "spec": {"template": {"spec": pod}}}
+    )
+
+    def pod_spec() -> JsonObject:
+        spec: JsonObject = (schedexts.daemon_set() or {})["spec"]["template"]["spec"]
+        return spec
+
+    polling.until(lambda: pod_spec()["nodeSelector"] == nowhere, "the selector is ours again")
+    assert pod_spec()["containers"][0]["args"] == ["--fast"]
+    assert pod_spec()["containers"][0]["stdin"]
+    assert pod_spec()["dnsPolicy"] == "Default"
+    assert (schedexts.daemon_set() or {})["metadata"]["annotations"]["example.com/note"] == "hello"
+
+
+def test_our_label_is_put_back_although_no_watch_shows_a_daemon_set_without_it(
+    schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere)
+    uid = schedexts.await_daemon_set()["metadata"]["uid"]
+
+    schedexts.edit_daemon_set({"metadata": {"labels": {"managed-by": "somebody"}}})
+
+    def labels() -> JsonObject:
+        found: JsonObject = (schedexts.daemon_set() or {})["metadata"]["labels"]
+        return found
+
+    polling.until(lambda: labels()["managed-by"] == "sked-controller", "the label is ours again")
+    assert (schedexts.daemon_set() or {})["metadata"]["uid"] == uid
+
+
+def test_a_removed_field_is_removed_with_one_write(
+    cluster: ControlPlane, sked: Manager, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere, priorityClassName="system-node-critical", args=["--fast"])
+    schedexts.await_reason("Deployed", "NoNodes")
+    since = cluster.audit_log.position()
+
+    schedexts.change(priorityClassName=None, args=None)
+
+    polling.until(lambda: schedexts.condition("Deployed")["observedGeneration"] == 2, "it is reported")
+    spec = (schedexts.daemon_set() or {})["spec"]["template"]["spec"]
+    assert "priorityClassName" not in spec
+    assert "args" not in spec["containers"][0]
+    writes = _writes(cluster, sked, since, schedexts.namespace)
+    assert writes == [("patch", "daemonsets"), ("update", "schedexts/status")]
+
+
+def _writes(cluster: ControlPlane, by: Manager, since: int, namespace: str) -> list[tuple[str, str]]:
+    """What the manager wrote there, beside events."""
+    events = cluster.audit(since=since, user=by.name, namespace=namespace)
+    reading = {"get", "list", "watch"}
+    return [
+        (each.verb, each.resource)
+        for each in events
+        if each.verb not in reading and each.resource != "events"
+    ]
+
+
+def test_when_all_is_as_it_should_be_nothing_is_written(
+    cluster: ControlPlane, sked: Manager, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    schedexts.create(nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes")
+    made = schedexts.get()
+    since = cluster.audit_log.position()
+
+    # an annotation makes it look again, at both
+    schedexts.annotate(note="look")
+    schedexts.edit_daemon_set({"metadata": {"annotations": {"example.com/note": "look"}}})
+
+    assert polling.stays_untrue(lambda: _writes(cluster, sked, since, schedexts.namespace), for_s=4), (
+        "it wrote something"
+    )
+    assert schedexts.status() == made["status"]
+
+
+def test_a_daemon_set_of_somebody_else_is_never_taken_over_and_made_when_it_is_gone(
+    cluster: ControlPlane, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{schedexts.namespace}/daemonsets"
+    theirs = cluster.client.create(path, objects.daemon_set("scx", nodes=nowhere))
+
+    schedexts.create(nodeSelector=nowhere)
+
+    taken = schedexts.await_reason("Accepted", "NameTaken")
+    assert "has no owner: delete it, or give the SchedExt another name" in taken["message"]
+    assert cluster.client.get(f"{path}/scx")["spec"] == theirs["spec"]
+
+    cluster.client.delete(f"{path}/scx")
+    schedexts.await_reason("Accepted", "Accepted", timeout_s=60)
+    assert schedexts.await_daemon_set()["metadata"]["ownerReferences"][0]["kind"] == "SchedExt"

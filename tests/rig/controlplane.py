@@ -99,9 +99,14 @@ class ControlPlane:
 
     def service_account(self, namespace: str, name: str = "default") -> Client:
         """A client that holds a token of that service account and nothing else."""
+        return Client(self.kubeconfig, token=self.token(namespace, name))
+
+    def token(self, namespace: str, name: str = "default") -> str:
+        """A fresh token of that service account."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        return Client(self.kubeconfig, token=self.client.create(path, request)["status"]["token"])
+        made: str = self.client.create(path, request)["status"]["token"]
+        return made
 
     def node(self, name: str, *, address: str = "127.0.0.1") -> NodeIdentity:
         """The identity of a node in a guest, whose kubelet the API server reaches at that host address."""

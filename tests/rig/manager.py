@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import signal
+import ssl
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rig import polling
+from rig import polling, processes
 from rig.controlplane import ControlPlane
 from rig.kubeclient import ApiError, JsonObject
 from rig.processes import Process
@@ -31,13 +34,38 @@ class Manager:
     def __init__(self, cluster: ControlPlane, name: str = "sked", *flags: str) -> None:
         self.name = name
         kubeconfig = cluster.user(name, group="system:masters")
+        self.probes, self.metrics = processes.free_port(), processes.free_port()
+        ports = (
+            f"--health-probe-bind-address=127.0.0.1:{self.probes}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics}",
+        )
         program = str(Path(sys.executable).with_name("sked"))
-        argv = [program, "manager", "--kubeconfig", str(kubeconfig), *flags]
+        argv = [program, "manager", f"--kubeconfig={kubeconfig}", *ports, *flags]
         self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment())
 
     def log(self) -> str:
         """All that it said so far."""
         return self.process.log.read_text()
+
+    def says(self, word: str) -> list[JsonObject]:
+        """The lines of its log about that, in order."""
+        lines = (json.loads(line) for line in self.log().splitlines() if line.startswith("{"))
+        return [line for line in lines if line["event"] == word]
+
+    def probe(self, path: str) -> tuple[int, str]:
+        """Code and words of a probe; 0 while nobody answers."""
+        return _get(http.client.HTTPConnection("127.0.0.1", self.probes, timeout=5), path)
+
+    def scrape(self, token: str | None = None) -> tuple[int, str]:
+        """Code and words of the metrics page, whoever signed its certificate."""
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection("127.0.0.1", self.metrics, timeout=10, context=tls)
+        return _get(connection, "/metrics", {"Authorization": f"Bearer {token}"} if token else {})
+
+    def await_ready(self, *, timeout_s: float = 30) -> None:
+        """Return when its caches are current."""
+        self.process.await_ready(lambda: self.probe("/readyz") == (200, "ok\n"), timeout_s=timeout_s)
 
     def await_word(self, word: str, *, timeout_s: float = 30) -> None:
         """Return when its log has that word."""
@@ -54,12 +82,26 @@ class Manager:
 
 @contextmanager
 def running(cluster: ControlPlane, name: str = "sked", *flags: str) -> Iterator[Manager]:
-    """A manager for the length of the block."""
+    """A manager for the length of the block, ready when it begins."""
     manager = Manager(cluster, name, *flags)
     try:
+        manager.await_ready()
         yield manager
     finally:
         manager.process.stop()
+
+
+def _get(
+    connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    try:
+        connection.request("GET", path, headers=dict(headers or {}))
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    except OSError as error:
+        return 0, str(error)
+    finally:
+        connection.close()
 
 
 def _environment() -> dict[str, str]:
@@ -83,6 +125,9 @@ class SchedExts:
     def change(self, name: str = "scx", **spec: object) -> JsonObject:
         """Merge these fields into its spec; None removes one."""
         return self._client.patch(f"{self._path}/{name}", {"spec": spec})
+
+    def annotate(self, name: str = "scx", **notes: str) -> JsonObject:
+        return self._client.patch(f"{self._path}/{name}", {"metadata": {"annotations": notes}})
 
     def get(self, name: str = "scx") -> JsonObject:
         return self._client.get(f"{self._path}/{name}")

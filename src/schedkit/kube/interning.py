@@ -1,29 +1,33 @@
-"""Shares equal strings between decoded objects: on a fleet most labels and values are the same few.
+"""Shares what is equal between decoded objects: on a fleet most labels, values and parts are the same few.
 
-Measured with 5,000 nodes and 5,000 pods, this takes a sixth off the whole process.
+Strings are shared, and whole parts that can never change: frozen Structs and tuples without a dict in them.
+Measured with 5,000 nodes and 5,000 pods, strings take a sixth off the whole process.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import inspect
 
-# Takes a decoded value and returns the same value with its strings shared.
+# Takes a decoded value and returns an equal one with its parts shared.
 Share: TypeAlias = Callable[[Any], Any]
+# So many different parts of one type are known at a time; a fleet has more only of those that nobody shares.
+_KNOWN_PARTS = 1024
 
 
 def sharing(kind: type) -> Callable[[Any], None]:
-    """A function that shares the strings inside an object of that Struct type, in place."""
-    share = _share_for(inspect.type_info(kind), {})
+    """A function that shares what is inside an object of that Struct type, in place."""
+    info = inspect.type_info(kind)
+    share = _fields_of(info, {}) if isinstance(info, inspect.StructType) else None
     return share if share is not None else lambda _: None
 
 
 def _share_for(info: inspect.Type, known: dict[type, Share]) -> Share | None:  # noqa: PLR0911  # one per type
-    """How to share the strings of such a value; None if it holds none worth it."""
+    """How to share such a value; None if it holds nothing worth it."""
     match info:
         case inspect.Metadata(extra={"unique": True}):
             return None
@@ -34,22 +38,63 @@ def _share_for(info: inspect.Type, known: dict[type, Share]) -> Share | None:  #
         case inspect.ListType(item_type=item):
             return _of_list(_share_for(item, known))
         case inspect.VarTupleType(item_type=item):
-            return _of_tuple(_share_for(item, known))
+            return _of_tuple(_share_for(item, known), can_be_shared=_is_constant(item, set()))
         case inspect.DictType(key_type=key, value_type=value):
             return _of_dict(_share_for(key, known), _share_for(value, known))
         case inspect.UnionType(types=types):
             return _of_union([each for each in types if not isinstance(each, inspect.NoneType)], known)
-        case inspect.StructType(cls=struct):
-            return _of_struct(struct, info.fields, known)
+        case inspect.StructType():
+            fields = _fields_of(info, known)
+            return _then(fields, _pool()) if _is_constant(info, set()) else fields
     return None
+
+
+def _is_constant(info: inspect.Type, inside: set[type]) -> bool:
+    """Whether such a value and all in it never change, so that equal ones can be one."""
+    match info:
+        case inspect.Metadata(type=inner):
+            return _is_constant(inner, inside)
+        case inspect.VarTupleType(item_type=item):
+            return _is_constant(item, inside)
+        case inspect.UnionType(types=types):
+            return all(_is_constant(each, inside) for each in types)
+        case inspect.StructType(cls=struct):
+            if struct in inside:  # a type that holds itself
+                return True
+            inside = {*inside, struct}
+            is_frozen = struct.__struct_config__.frozen
+            return is_frozen and all(_is_constant(field.type, inside) for field in info.fields)
+    return not isinstance(info, inspect.DictType | inspect.ListType | inspect.SetType | inspect.AnyType)
+
+
+def _pool() -> Share:
+    """One value for all equal ones, of the last so many different ones."""
+    pool: dict[Hashable, Hashable] = {}
+
+    def share(value: Hashable) -> Hashable:
+        if len(pool) > _KNOWN_PARTS:
+            pool.clear()
+        return pool.setdefault(value, value)
+
+    return share
+
+
+def _then(first: Share, second: Share) -> Share:
+    return lambda value: second(first(value))
 
 
 def _of_list(item: Share | None) -> Share | None:
     return None if item is None else lambda values: [item(value) for value in values]
 
 
-def _of_tuple(item: Share | None) -> Share | None:
-    return None if item is None else lambda values: tuple([item(value) for value in values])
+def _of_tuple(item: Share | None, *, can_be_shared: bool) -> Share | None:
+    if item is None:
+        return None
+
+    def share(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([item(value) for value in values])
+
+    return _then(share, _pool()) if can_be_shared else share
 
 
 def _of_dict(key: Share | None, value: Share | None) -> Share | None:
@@ -67,9 +112,9 @@ def _of_union(types: list[inspect.Type], known: dict[type, Share]) -> Share | No
     return None if only is None else lambda value: None if value is None else only(value)
 
 
-def _of_struct(struct: type, fields: tuple[inspect.Field, ...], known: dict[type, Share]) -> Share:
-    if struct in known:  # a type that holds itself
-        return known[struct]
+def _fields_of(info: inspect.StructType, known: dict[type, Share]) -> Share:
+    if info.cls in known:  # a type that holds itself
+        return known[info.cls]
     plan: list[tuple[str, Share]] = []
 
     def share(value: msgspec.Struct) -> msgspec.Struct:
@@ -79,6 +124,6 @@ def _of_struct(struct: type, fields: tuple[inspect.Field, ...], known: dict[type
                 msgspec.structs.force_setattr(value, name, of_field(content))
         return value
 
-    known[struct] = share
-    plan += [(field.name, of) for field in fields if (of := _share_for(field.type, known)) is not None]
+    known[info.cls] = share
+    plan += [(field.name, of) for field in info.fields if (of := _share_for(field.type, known)) is not None]
     return share

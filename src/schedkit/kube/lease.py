@@ -233,7 +233,13 @@ class Elector:
             self._seen_at = self._clock()
         holder = (lease.spec.holder_identity if lease.spec else None) or ""
         if holder not in {self.holder, self.identity, ""}:
-            _log.info("lease_held_elsewhere", lease=self.name, namespace=self.namespace, holder=holder)
+            _log.info(
+                "lease_held_elsewhere",
+                lease=self.name,
+                namespace=self.namespace,
+                holder=holder,
+                age_s=_age_s(lease),
+            )
         self.holder = holder
 
     def _is_free(self, lease: Lease) -> bool:
@@ -267,6 +273,15 @@ class Elector:
             **({"acquireTime": now} if acquired else {}),
         }
         return {"metadata": {"name": self.name}, "spec": spec}
+
+
+def _age_s(lease: Lease) -> int | None:
+    """Seconds since its holder last renewed it, by both clocks; None: the holder did not say."""
+    renewed = lease.spec.renew_time if lease.spec else None
+    try:
+        return round((dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(renewed or "")).total_seconds())
+    except (ValueError, TypeError):
+        return None
 
 
 def _version(lease: Lease) -> str | None:

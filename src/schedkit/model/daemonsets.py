@@ -25,13 +25,18 @@ class OwnerReference(ApiType, frozen=True):
 class OwnedMeta(ObjectMeta, frozen=True):
     """What identifies an object, and whom it belongs to."""
 
-    labels: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
 
     @property
     def controller(self) -> OwnerReference | None:
         """Who manages the object; None: nobody does."""
         return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class LabelledMeta(OwnedMeta, frozen=True):
+    """What identifies an object, whom it belongs to, and what it is found by."""
+
+    labels: dict[str, str] = {}
 
 
 class Capabilities(ApiType, frozen=True):
@@ -155,6 +160,6 @@ class DaemonSet(ApiType, frozen=True):
 
     api_version: str = ""
     kind: str = ""
-    metadata: OwnedMeta = OwnedMeta()
+    metadata: LabelledMeta = LabelledMeta()
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()

@@ -19,8 +19,8 @@ from schedkit.model.daemonsets import (
     DaemonSetSpec,
     EmptyDir,
     HostPath,
+    LabelledMeta,
     LabelSelector,
-    OwnedMeta,
     OwnerReference,
     PodSpec,
     PodTemplate,
@@ -69,7 +69,7 @@ def render(schedext: SchedExt) -> DaemonSet:
     return DaemonSet(
         api_version="apps/v1",
         kind="DaemonSet",
-        metadata=OwnedMeta(
+        metadata=LabelledMeta(
             name=name,
             namespace=schedext.metadata.namespace,
             labels={MANAGED_BY: MANAGER},

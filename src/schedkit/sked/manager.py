@@ -1,23 +1,113 @@
-"""`sked manager`: the operator as a process."""
+"""`sked manager`: the operator as a process.
+
+Each flag is also an environment variable: `SKED_` and its name in capitals, so `--leader-elect` is
+`SKED_LEADER_ELECT`. A flag on the command line counts more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from schedkit.sked.settings import Settings
+from schedkit.sked.settings import Settings, parse_address, parse_bool
+
+T = TypeVar("T")
+Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-@click.command("manager")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Path of the kubeconfig.")
-@click.option("--context", help="Context of the kubeconfig.")
-@click.option("--namespace", "-n", help="Namespace of the lease.")
-@click.option("--leader-elect", is_flag=True, help="Act only while holding the lease.")
-def command(
-    kubeconfig: Path | None, context: str | None, namespace: str | None, *, leader_elect: bool
-) -> None:
-    """Run the operator."""
-    from schedkit.sked import wiring  # noqa: PLC0415  # help and wrong usage need none of it
+class _Word(click.ParamType[object]):
+    """A value that is read by a function which says what is wrong with it."""
 
-    wiring.run(Settings(kubeconfig, context, namespace, leader_elect))
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> object:  # noqa: ANN401  # click's
+        """Read it; a value that was read already stays."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_BOOL, _ADDRESS = _Word("boolean", parse_bool), _Word("address", parse_address)
+
+
+def _flag(name: str, text: str, *short: str, **settings: Any) -> Decorator:  # noqa: ANN401  # click's
+    """A flag that is an environment variable, too."""
+    variable = f"SKED_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(name, *short, envvar=variable, show_envvar=True, help=text, **settings)
+
+
+def _switch(name: str, text: str, *, default: bool) -> Decorator:
+    """As Go has them: `--name`, `--name=true`, `--name=f`; never `--name false`."""
+    return _flag(
+        name,
+        text,
+        type=_BOOL,
+        is_flag=False,
+        flag_value="true",
+        default=str(default).lower(),
+        show_default=True,
+        metavar="[=true|false]",
+    )
+
+
+@click.command("manager", epilog="A flag on the command line counts more than its environment variable.")
+@_flag("--kubeconfig", "File that says how to reach the API server.", type=click.Path(path_type=Path))
+@_flag("--context", "Context of the kubeconfig, if not the current one.")
+@_flag("--namespace", "Namespace of the lease. That of the pod, or of the context, if left out.", "-n")
+@_switch("--leader-elect", "Act only while holding the lease, so that one of several acts.", default=False)
+@_flag(
+    "--health-probe-bind-address",
+    "Where /healthz and /readyz are served; 0: nowhere.",
+    type=_ADDRESS,
+    default=":8081",
+    show_default=True,
+)
+@_flag(
+    "--metrics-bind-address",
+    "Where /metrics is served; 0: nowhere.",
+    type=_ADDRESS,
+    default="0",
+    show_default=True,
+)
+@_switch("--metrics-secure", "Serve metrics over HTTPS, to those who may read them.", default=True)
+@_flag(
+    "--metrics-cert-path",
+    "Folder with tls.crt and tls.key for metrics. A certificate is made if left out.",
+    type=click.Path(path_type=Path),
+)
+@_switch("--enable-http2", "Accepted for old manifests; servers speak HTTP/1.1 only.", default=False)
+@_flag(
+    "--log-format",
+    "How logs look. auto: as text in a terminal, otherwise as JSON.",
+    type=click.Choice(["auto", "json", "text"]),
+    default="auto",
+    show_default=True,
+)
+@_flag(
+    "--log-level",
+    "What is worth a line.",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
+def command(**given: Any) -> None:  # noqa: ANN401  # one field of `Settings` each
+    """Run the operator until SIGTERM, or until it loses the lease."""
+    # help and wrong usage need none of this
+    from schedkit.kube.errors import KubeError  # noqa: PLC0415
+    from schedkit.sked import logs, wiring  # noqa: PLC0415
+
+    settings = Settings(**given)
+    logs.set_up(settings.log_format, settings.log_level)
+    try:
+        wiring.run(settings)
+    except (KubeError, OSError) as error:
+        logs.say_last_words(str(error))
+        raise SystemExit(1) from error

@@ -41,7 +41,7 @@ DEPLOYING, REPORTING = 16, 8  # workers
 _DAEMON_SET_SETTLES_S = 1.0
 _STATUS_SPACING_S = 1.0
 # what no watch shows is looked at that often
-_LOOK_AGAIN_S = 20.0
+_LOOK_AGAIN_S = 10.0
 
 
 class Reconciler:
@@ -63,6 +63,11 @@ class Reconciler:
             observe=observe,
         )
         self._subscribe()
+
+    @property
+    def controllers(self) -> tuple[Controller[Key], ...]:
+        """Both, the more urgent first."""
+        return (self.deploying, self.reporting)
 
     # Observe
 

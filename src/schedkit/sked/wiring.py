@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import uuid
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 
 import structlog
@@ -17,8 +19,13 @@ from schedkit.kube.client import Client
 from schedkit.kube.controller import serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
+from schedkit.sked import certificates
+from schedkit.sked.authorization import Gatekeeper
+from schedkit.sked.metrics import Metrics
 from schedkit.sked.observing import Cluster
+from schedkit.sked.probes import Health
 from schedkit.sked.reconcile import Reconciler
+from schedkit.sked.serving import listening
 from schedkit.sked.settings import Settings
 
 LEASE = "b4c95cb3.schedkit.io"
@@ -35,31 +42,79 @@ def run(settings: Settings) -> None:
 
 async def _operate(settings: Settings, connection: config.Connection) -> None:
     stop = _stop_on_signals()
-    identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(Client(connection, user_agent=f"sked/{__version__} manager"))
-        elector = _elector(settings, client, identity)
-        acting = client.fenced(elector.fence) if elector else client
-        recorder = Recorder(acting, controller=CONTROLLER, instance=identity)
-        cluster = Cluster(client)
-        reconciler = Reconciler(cluster, acting, recorder)
-        events = asyncio.create_task(recorder.run())
-        stack.callback(events.cancel)
-        _log.info("manager_started", version=__version__, server=connection.server, process=os.getpid())
-        await serve(
-            cluster.informers,
-            (reconciler.deploying, reconciler.reporting),
-            stop,
-            lead=elector.lead if elector else None,
-        )
+        manager = Manager(settings, connection, stack)
+        await manager.run(stop)
     _log.info("manager_stopped")
 
 
-def _elector(settings: Settings, client: Client, identity: str) -> Elector | None:
-    if not settings.leader_elect:
-        return None
-    namespace = settings.namespace or client.namespace
-    return Elector(client, name=LEASE, namespace=namespace, identity=identity)
+class Manager:
+    """All parts of the operator; they end with the stack."""
+
+    def __init__(self, settings: Settings, connection: config.Connection, stack: AsyncExitStack) -> None:
+        self._settings, self._stack, self._server = settings, stack, connection.server
+        self._identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        self._metrics = Metrics()
+        self._client = Client(
+            connection, user_agent=f"sked/{__version__} manager", observe=self._metrics.count_request
+        )
+        stack.push_async_callback(self._client.close)
+        self._elector = self._make_elector()
+        # what is written needs the lease; what is read, and asked about readers of metrics, does not
+        acting = self._client.fenced(self._elector.fence) if self._elector else self._client
+        self._recorder = Recorder(acting, controller=CONTROLLER, instance=self._identity)
+        self._cluster = Cluster(self._client)
+        self._reconciler = Reconciler(
+            self._cluster, acting, self._recorder, observe=self._metrics.count_reconcile
+        )
+        self._metrics.watch(self._cluster, self._reconciler.controllers)
+
+    def _make_elector(self) -> Elector | None:
+        if not self._settings.leader_elect:
+            return None
+        namespace = self._settings.namespace or self._client.namespace
+        return Elector(self._client, name=LEASE, namespace=namespace, identity=self._identity)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve probes and metrics at once, and SchedExts as soon as it may."""
+        _log.info("manager_started", version=__version__, server=self._server, process=os.getpid())
+        if self._settings.enable_http2:
+            _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
+        self._keep_running(self._recorder.run())
+        await self._serve_probes()
+        await self._serve_metrics()
+        lead = self._elector.lead if self._elector else None
+        await serve(self._cluster.informers, self._reconciler.controllers, stop, lead=lead)
+
+    async def _serve_probes(self) -> None:
+        address = self._settings.health_probe_bind_address
+        if address is None:
+            return
+        health = Health(self._cluster.informers)
+        self._keep_running(health.run())
+        await self._stack.enter_async_context(listening(address, health.routes))
+        _log.info("probes_served", address=str(address))
+
+    async def _serve_metrics(self) -> None:
+        address, is_secure = self._settings.metrics_bind_address, self._settings.metrics_secure
+        if address is None:
+            return
+        page = Gatekeeper(self._client).guard(self._metrics.page) if is_secure else self._metrics.page
+        tls = await self._metrics_tls() if is_secure else None
+        await self._stack.enter_async_context(listening(address, {"/metrics": page}, tls))
+        _log.info("metrics_served", address=str(address), secure=is_secure)
+
+    async def _metrics_tls(self) -> ssl.SSLContext:
+        folder = self._settings.metrics_cert_path
+        if folder is None:
+            return await certificates.self_signed()
+        mounted = certificates.Mounted(folder)
+        self._keep_running(mounted.run())
+        return mounted.tls
+
+    def _keep_running(self, work: Coroutine[None, None, None]) -> None:
+        """In the background, until the stack ends."""
+        self._stack.callback(asyncio.create_task(work).cancel)
 
 
 def _stop_on_signals() -> asyncio.Event:

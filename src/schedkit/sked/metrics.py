@@ -1,0 +1,101 @@
+"""What the operator counts, in the text form that Prometheus reads."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping
+
+import prometheus_client as prometheus
+from aiohttp import web
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from schedkit import __version__
+from schedkit.kube.controller import Controller
+from schedkit.kube.resources import Key
+from schedkit.model.schedext import ConditionType, SchedExt
+from schedkit.sked.observing import Cluster
+
+_DURATIONS_S = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60)
+_CONTENT = {"Content-Type": prometheus.CONTENT_TYPE_LATEST}
+
+
+class Metrics:
+    """Told about everything that is counted; `page` shows it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._reconciles = prometheus.Counter(
+            "sked_reconciles", "Reconciles by outcome.", ["controller", "outcome"], registry=self.registry
+        )
+        self._durations = prometheus.Histogram(
+            "sked_reconcile_duration_seconds",
+            "How long reconciles took.",
+            ["controller"],
+            buckets=_DURATIONS_S,
+            registry=self.registry,
+        )
+        self._requests = prometheus.Counter(
+            "sked_api_requests",
+            "Requests to the API server by verb and by the code of the answer; 0: there was none.",
+            ["verb", "code"],
+            registry=self.registry,
+        )
+        build = {"version": __version__, "python": platform.python_version()}
+        prometheus.Info("sked_build", "What runs here.", registry=self.registry).info(build)
+        ProcessCollector(registry=self.registry)
+
+    def count_reconcile(self, controller: str, outcome: str, took_s: float) -> None:
+        """For `Controller`."""
+        self._reconciles.labels(controller, outcome).inc()
+        self._durations.labels(controller).observe(took_s)
+
+    def count_request(self, verb: str, path: str, code: int, took_s: float) -> None:  # noqa: ARG002  # too many values to count by
+        """For `Client`."""
+        self._requests.labels(verb, str(code)).inc()
+
+    def watch(self, cluster: Cluster, controllers: Iterable[Controller[Key]]) -> None:
+        """Show what these hold, too, whenever somebody asks."""
+        self.registry.register(_Gauges(cluster, tuple(controllers)))
+
+    async def page(self, _: web.BaseRequest) -> web.Response:
+        """All of it."""
+        return web.Response(body=prometheus.generate_latest(self.registry), headers=_CONTENT)
+
+
+class _Gauges(Collector):
+    """Numbers that are looked up when asked for."""
+
+    def __init__(self, cluster: Cluster, controllers: tuple[Controller[Key], ...]) -> None:
+        self._cluster, self._controllers = cluster, controllers
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """As things are now."""
+        informers = self._cluster.informers
+        depths = {each.name: each.queue.depth for each in self._controllers}
+        yield _gauge("sked_queue_depth", "Objects that wait.", "controller", depths)
+        ages = {str(each.resource): each.age_s for each in informers if each.synced}
+        yield _gauge("sked_watch_age_seconds", "Since the server last spoke.", "resource", ages)
+        sizes = {str(each.resource): len(each.store) for each in informers}
+        yield _gauge("sked_cached_objects", "Objects that are held in memory.", "resource", sizes)
+        states = Tally(_state(each) for each in self._cluster.schedexts.store)
+        yield _gauge("sked_schedexts", "SchedExts by the reason of Deployed.", "state", states)
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, amount in values.items():
+        family.add_metric([value], amount)
+    return family
+
+
+def _state(schedext: SchedExt) -> str:
+    conditions = schedext.status.conditions if schedext.status else ()
+    return next((each.reason for each in conditions if each.type == ConditionType.DEPLOYED), "New")

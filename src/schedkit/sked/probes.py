@@ -1,0 +1,53 @@
+"""Whether the process lives, and whether what it knows is current. Neither depends on holding the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from schedkit.kube.informer import Informer
+from schedkit.sked.serving import Handler, plain
+
+_BEAT_S = 1.0
+_MISSED_S = 30.0  # a heartbeat that late: something holds the event loop
+# a watch of a quiet kind proves that it lives when it ends, after four minutes
+_STALE_S = 300.0
+
+
+class Health:
+    """Answers probes; `run` is the heartbeat."""
+
+    def __init__(self, informers: Sequence[Informer[Any]]) -> None:
+        self._informers = informers
+        self._beat_at = time.monotonic()
+
+    @property
+    def routes(self) -> Mapping[str, Handler]:
+        """Where a kubelet asks."""
+        return {"/healthz": self._healthz, "/readyz": self._readyz}
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self._beat_at = time.monotonic()
+            await asyncio.sleep(_BEAT_S)
+
+    async def _healthz(self, _: web.BaseRequest) -> web.Response:
+        """An API server that is away is no reason to restart this process."""
+        late_s = time.monotonic() - self._beat_at
+        return plain(500, f"no heartbeat for {late_s:.0f} s") if late_s > _MISSED_S else plain(200, "ok")
+
+    async def _readyz(self, _: web.BaseRequest) -> web.Response:
+        missing = "; ".join(self._complaints())
+        return plain(503, missing) if missing else plain(200, "ok")
+
+    def _complaints(self) -> Iterator[str]:
+        for informer in self._informers:
+            if not informer.synced:
+                yield f"{informer.resource} have not been listed yet"
+            elif informer.age_s > _STALE_S:
+                yield f"{informer.resource} were last seen {informer.age_s:.0f} s ago"

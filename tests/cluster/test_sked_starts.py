@@ -1,0 +1,168 @@
+"""Managers that come and go: what they find when they start, who of two acts, and what they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rig import manager, polling
+from rig.controlplane import ControlPlane
+from rig.kubeclient import JsonObject
+from rig.manager import IMAGE, Manager, SchedExts
+
+LEASE = "b4c95cb3.schedkit.io"
+
+
+@pytest.fixture(autouse=True)
+def crd(cluster: ControlPlane) -> None:
+    manager.install_crd(cluster)
+
+
+@pytest.fixture
+def schedexts(cluster: ControlPlane, namespace: str) -> SchedExts:
+    return SchedExts(cluster, namespace)
+
+
+@pytest.fixture
+def start(cluster: ControlPlane, namespace: str) -> Iterator[Callable[..., Manager]]:
+    """Starts managers whose lease is in the test's namespace, and ends them with the test."""
+    started: list[Manager] = []
+
+    def one(name: str, *flags: str) -> Manager:
+        made = Manager(cluster, name, f"--namespace={namespace}", *flags)
+        started.append(made)
+        made.await_ready()
+        return made
+
+    yield one
+    for each in started:
+        each.process.stop()
+
+
+def test_pods_of_the_go_sked_stay_until_the_spec_changes(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    uid = schedexts.create()["metadata"]["uid"]
+    path = f"/apis/apps/v1/namespaces/{schedexts.namespace}/daemonsets"
+    before = cluster.client.create(path, _of_the_go_sked("scx", uid))
+
+    start("upgraded")
+
+    found = schedexts.await_reason("Progressing", "LegacyTemplate")
+    assert "they lack the node affinity" in found["message"]
+    assert cluster.client.get(f"{path}/scx")["spec"] == before["spec"]
+
+    schedexts.change(args=["--new"])
+    schedexts.await_reason("Progressing", "UpToDate")
+    spec = cluster.client.get(f"{path}/scx")["spec"]["template"]["spec"]
+    assert spec["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def _of_the_go_sked(name: str, uid: str) -> JsonObject:
+    labels = {"name": name, "managed-by": "sked-controller"}
+    owner = {
+        "apiVersion": "sked.schedkit.io/v1",
+        "kind": "SchedExt",
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    container = {"name": "scx", "image": IMAGE, "securityContext": {"privileged": True}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": name,
+            "labels": {"managed-by": "sked-controller"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "selector": {"matchLabels": {"name": name}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def test_of_two_managers_one_acts_and_the_other_takes_over_when_it_leaves(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    first = start("first", "--leader-elect")
+    first.await_word("lease_acquired")
+    second = start("second", "--leader-elect=true")
+    second.await_word("lease_held_elsewhere")
+
+    schedexts.create("one")
+    schedexts.await_reason("Deployed", "NoNodes", "one")
+    (held,) = second.says("lease_held_elsewhere")
+    assert (held["holder"], held["namespace"]) == (_holder(cluster, schedexts.namespace), schedexts.namespace)
+    assert 0 <= held["age_s"] < 15
+    assert _creators(cluster, schedexts.namespace) == {"first"}
+
+    assert first.terminate() == 0
+    schedexts.create("two")
+    schedexts.await_reason("Deployed", "NoNodes", "two")
+    assert _creators(cluster, schedexts.namespace) == {"first", "second"}
+    assert second.terminate() == 0
+    assert _holder(cluster, schedexts.namespace) == ""
+
+
+def _holder(cluster: ControlPlane, namespace: str) -> str:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"
+    holder: str = cluster.client.get(path)["spec"].get("holderIdentity", "")
+    return holder
+
+
+def _creators(cluster: ControlPlane, namespace: str) -> set[str]:
+    return {each.user for each in cluster.audit(verb="create", resource="daemonsets", namespace=namespace)}
+
+
+def test_a_manager_that_loses_its_lease_ends_with_an_error(
+    cluster: ControlPlane, namespace: str, start: Callable[..., Manager]
+) -> None:
+    loser = start("loser", "--leader-elect")
+    loser.await_word("lease_acquired")
+
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"
+    cluster.client.patch(path, {"spec": {"holderIdentity": "a thief"}})
+
+    polling.until(lambda: loser.process.exit_code() is not None, "it ends")
+    assert loser.process.exit_code() == 1
+    assert "was taken by 'a thief'" in loser.says("manager_failed")[0]["reason"]
+
+
+def test_a_manager_that_goes_leaves_what_runs_alone_and_the_next_picks_it_up(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    old = start("old")
+    schedexts.create()
+    uid = schedexts.await_daemon_set()["metadata"]["uid"]
+    schedexts.await_reason("Deployed", "NoNodes")
+    assert old.terminate() == 0
+
+    schedexts.change(args=["--while-nobody-looked"])
+    since = cluster.audit_log.position()
+    start("new")
+
+    polling.until(lambda: schedexts.condition("Deployed")["observedGeneration"] == 2, "it is picked up")
+    found = schedexts.daemon_set() or {}
+    assert found["metadata"]["uid"] == uid
+    assert found["spec"]["template"]["spec"]["containers"][0]["args"] == ["--while-nobody-looked"]
+    deletions = cluster.audit(
+        since=since, verb="delete", resource="daemonsets", namespace=schedexts.namespace
+    )
+    assert not list(deletions)
+
+
+def test_a_schedext_can_be_deleted_while_no_manager_runs(
+    schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    old = start("gone")
+    schedexts.create()
+    schedexts.await_daemon_set()
+    old.process.kill()
+
+    schedexts.delete()
+
+    polling.until(lambda: not schedexts.daemon_set(), "nothing is left")

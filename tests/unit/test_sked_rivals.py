@@ -1,0 +1,104 @@
+"""The index of rivals: it must answer as a comparison of all with all would, and wake whom that would."""
+
+from __future__ import annotations
+
+import cProfile
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rig.cases import NOW, schedext
+from rig.nodelabels import terms
+from schedkit.kube.resources import Key, key_of
+from schedkit.model.overlaps import first_rival
+from schedkit.model.podparts import Affinity, NodeAffinity, NodeSelector
+from schedkit.model.schedext import SchedExt
+from schedkit.sked.rivals import Rivals
+
+
+def aged(name: str, age_s: int, **spec: Any) -> SchedExt:  # noqa: ANN401 - fields of a spec
+    asked = schedext(name, **spec)
+    created = NOW - timedelta(seconds=age_s)
+    return msgspec.structs.replace(
+        asked, metadata=msgspec.structs.replace(asked.metadata, creation_timestamp=created)
+    )
+
+
+def requiring(*wanted: Any) -> Affinity:  # noqa: ANN401 - terms
+    required = NodeSelector(node_selector_terms=wanted)
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+
+
+schedexts = st.builds(
+    aged,
+    name=st.sampled_from("klmnop"),
+    age_s=st.integers(0, 3),
+    node_selector=st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy")),
+    affinity=st.none() | st.lists(terms, max_size=2).map(lambda some: requiring(*some)),
+    suspend=st.integers(0, 4).map(lambda number: number == 0),
+)
+changes = st.lists(schedexts | st.sampled_from("klmnop"), max_size=25)
+
+
+def searched(mine: SchedExt, all_of_them: dict[Key, SchedExt]) -> Key | None:
+    """What a comparison with everybody says."""
+    by_age = sorted(
+        all_of_them.values(), key=lambda each: (each.metadata.creation_timestamp or NOW, key_of(each))
+    )
+    rival = first_rival(mine, by_age)
+    return key_of(rival) if rival else None
+
+
+@given(changes)
+def test_the_index_answers_as_a_search_and_wakes_all_whose_answer_changed(
+    history: list[SchedExt | str],
+) -> None:
+    rivals, there = Rivals(), dict[Key, SchedExt]()
+    for change in history:
+        key = Key("default", change) if isinstance(change, str) else key_of(change)
+        before = {each: rivals.first(each) for each in there}
+        now = None if isinstance(change, str) else change
+        woken = rivals.update(key, now)
+        there.pop(key, None)
+        if now is not None:
+            there[key] = now
+
+        after = {each: searched(mine, there) for each, mine in there.items()}
+
+        assert {each for each in after if each != key and before[each] != after[each]} <= woken
+        assert {each: rivals.first(each) for each in there} == after
+
+
+def test_a_thousand_schedexts_of_their_own_pools_are_found_to_have_no_rival_with_little_work() -> None:
+    """All with all would be half a million comparisons of several calls each."""
+    rivals, named = Rivals(), set[Key | None]()
+
+    def add_all() -> None:
+        for number in range(1000):
+            asked = aged(f"scx-{number}", 1000 - number, node_selector={"pool": str(number)})
+            rivals.update(key_of(asked), asked)
+            named.add(rivals.first(key_of(asked)))
+
+    profile = cProfile.Profile()
+    profile.runcall(add_all)
+
+    assert named == {None}
+    assert sum(each.callcount for each in profile.getstats()) < 200_000
+
+
+def test_one_more_of_a_thousand_that_want_all_nodes_wakes_nobody_who_has_a_rival() -> None:
+    rivals = Rivals()
+    for number in range(1000):
+        asked = aged(f"scx-{number:04}", 1000 - number)
+        woken = rivals.update(key_of(asked), asked)
+        rivals.first(key_of(asked))
+        for each in woken:
+            rivals.first(each)
+
+    newest = aged("newest", 0)
+
+    assert rivals.update(key_of(newest), newest) == set()
+    assert rivals.first(key_of(newest)) == Key("default", "scx-0000")
