@@ -14,7 +14,7 @@ from dataclasses import fields
 from benchmarks.cluster import reactions, report
 from benchmarks.cluster.api import Api
 from benchmarks.cluster.contenders import LIMITED_PEER, OURS, PEER, ROOT
-from benchmarks.cluster.convergence import Convergence, Course
+from benchmarks.cluster.convergence import WRITER, Convergence, Course
 from benchmarks.cluster.fleets import Fleet, FleetCost
 from benchmarks.cluster.objects import ANYWHERE
 from benchmarks.cluster.sizes import Sizes
@@ -63,7 +63,8 @@ async def measure(sizes: Sizes) -> Results:
     with controlplane.running("bench", fake_nodes=True) as cluster:
         _install_crd(cluster)
         namespace = cluster.create_namespace("bench")
-        async with Api(cluster.user("bench", group="system:masters")) as api:
+        async with Api(cluster.user(WRITER, group="system:masters")) as api:
+            await Course(cluster, api, namespace, min(50, sizes.schedexts)).run_ceiling()  # to warm up
             convergences = await _converge(Course(cluster, api, namespace, sizes.schedexts), sizes)
             with step(f"{sizes.samples} reactions of each"):
                 latencies = await reactions.measure(cluster, api, namespace, (OURS, PEER), sizes.samples)

@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from rig.processes import Process, free_port
 ROOT = Path(__file__).parents[2]
 _PEER = Path(__file__).parent / "peer"
 _SYNCS_WITHIN_S = 600
+_READING = frozenset({"get", "list", "watch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Contender:
     def argv(self, kubeconfig: Path, port: int) -> list[str | Path]:
         """Its command line: whose API server, and on which port it answers."""
         if self is OURS:
-            return [sys.executable, "-m", "benchmarks.cluster.ours", str(port), "--kubeconfig", kubeconfig]
+            program = [sys.executable, "-m", "benchmarks.cluster.ours", str(port)]
+            return [*program, "--kubeconfig", kubeconfig, *_servers()]
         peer = golang.build("peer", _PEER)
         return [peer, "-kubeconfig", kubeconfig, "-query-address", f"127.0.0.1:{port}", *self.flags]
 
@@ -45,11 +47,17 @@ PEER = Contender("peer", ("-qps", "-1", "-workers", "16"))
 LIMITED_PEER = Contender("peer with rate limits", ("-qps", "20", "-burst", "30", "-workers", "1"))
 
 
+def _servers() -> Iterator[str]:
+    """Probes and metrics are served as in a real deployment, but to this machine alone."""
+    for what in ("health-probe", "metrics"):
+        yield f"--{what}-bind-address=127.0.0.1:{free_port()}"
+
+
 class Running:
     """A contender's process."""
 
-    def __init__(self, process: Process, port: int) -> None:
-        self._process, self._port = process, port
+    def __init__(self, process: Process, port: int, writes: Callable[[], int]) -> None:
+        self._process, self._port, self._writes = process, port, writes
 
     @property
     def cpu_s(self) -> float:
@@ -60,6 +68,11 @@ class Running:
     def memory(self) -> processes.Memory:
         """What it holds now."""
         return processes.memory(self._process.pid)
+
+    @property
+    def writes(self) -> int:
+        """How often it has asked the API server to change something."""
+        return self._writes()
 
     def counts(self) -> Mapping[str, int]:
         """How many objects of each kind its caches hold; empty until they are full."""
@@ -91,11 +104,17 @@ def running(cluster: ControlPlane, contender: Contender) -> Iterator[Running]:
     """The contender for the length of the block, from the moment on at which its process exists."""
     port, user = free_port(), contender.name.replace(" ", "-")
     argv: Sequence[str | Path] = contender.argv(cluster.user(user, group="system:masters"), port)
+    since = cluster.audit_log.position()
     process = Process(argv, log=cluster.folder / f"{user}.log", env=_environment(), cwd=ROOT)
     try:
-        yield Running(process, port)
+        yield Running(process, port, lambda: count_writes(cluster, user, since))
     finally:
         process.stop()
+
+
+def count_writes(cluster: ControlPlane, user: str, since: int) -> int:
+    """How many requests of that user after that position of the audit log were to change something."""
+    return sum(event.verb not in _READING for event in cluster.audit(since=since, user=user))
 
 
 def _environment() -> dict[str, str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from benchmarks.cluster import processes
 from benchmarks.cluster.api import Api, in_parallel
-from benchmarks.cluster.contenders import Contender, Running, running
+from benchmarks.cluster.contenders import Contender, Running, count_writes, running
 from benchmarks.cluster.objects import ANYWHERE, Bodies, daemon_sets_path, group_name, schedexts_path
 from benchmarks.cluster.witness import Witness
 from rig.controlplane import ControlPlane
@@ -20,6 +20,7 @@ from rig.errors import RigError
 from schedkit.model.schedext import SchedExt
 
 CEILING = "API server alone"
+WRITER = "bench"  # our own user at the API server
 _TIMEOUT_S = 900
 # what an operator watches
 _WATCHED = (
@@ -40,6 +41,7 @@ class Convergence:
     statuses_s: float  # until the last one was seen by its controller, and every status said so
     cpu_s: float  # of the contender
     server_cpu_s: float
+    writes: int  # requests to change something, its own and ours
 
 
 class Course:
@@ -72,7 +74,7 @@ class Course:
     ) -> Convergence:
         async with Witness(self._api, self._namespace) as witness:
             spent, server_spent = _cpu_s(process), processes.cpu_s(self._cluster.apiserver.pid)
-            started = time.monotonic()
+            log_end, started = self._cluster.audit_log.position(), time.monotonic()
             await write()
             came = await witness.all_came(self._names, timeout_s=_TIMEOUT_S)
             finished = await witness.all_reported(self._names, timeout_s=_TIMEOUT_S)
@@ -82,6 +84,7 @@ class Course:
                 statuses_s=finished - started,
                 cpu_s=_cpu_s(process) - spent,
                 server_cpu_s=processes.cpu_s(self._cluster.apiserver.pid) - server_spent,
+                writes=count_writes(self._cluster, WRITER, log_end) + (process.writes if process else 0),
             )
             if wrong := witness.wrong(self._names):
                 raise RigError(f"{who}: {len(wrong)} ended up wrong, such as {wrong[0]}")

@@ -95,6 +95,8 @@ class Fleet:
             await self._prove(process)
             memory, spent = process.memory, process.cpu_s
             await self._change_every_node(process)
+            if process.writes:
+                raise RigError(f"{contender.name} wrote {process.writes} times where nothing was to be done")
             return FleetCost(
                 who=contender.name,
                 sync_s=sync_s,

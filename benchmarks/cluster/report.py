@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from statistics import median
 
@@ -41,58 +41,57 @@ def _size(sizes: Sizes) -> str:
 
 
 def _convergences(sizes: Sizes, rounds: Sequence[Convergence]) -> Iterator[str]:
-    yield f"{sizes.schedexts} SchedExts at once    DaemonSets    statuses    its CPU    API server's CPU"
-    for who in dict.fromkeys(each.who for each in rounds):
-        own = [each for each in rounds if each.who == who]
-        daemon_sets, statuses, cpu, server = (
-            median(values)
-            for values in zip(
-                *((each.daemon_sets_s, each.statuses_s, each.cpu_s, each.server_cpu_s) for each in own),
-                strict=True,
-            )
+    yield f"{sizes.schedexts} SchedExts at once"
+    yield _row("", "DaemonSets", "statuses", "own CPU", "server CPU", "writes")
+    for who in _names(rounds):
+        figures = _medians(
+            (each.daemon_sets_s, each.statuses_s, each.cpu_s, each.server_cpu_s, each.writes)
+            for each in rounds
+            if each.who == who
         )
-        yield f"  {who:<22} {daemon_sets:>9.2f} s {statuses:>9.2f} s {cpu:>8.2f} s {server:>17.2f} s"
+        *times, writes = figures
+        yield _row(who, *(f"{seconds:.2f} s" for seconds in times), f"{writes:.0f}")
 
 
 def _reactions(results: Results) -> Iterator[str]:
-    yield "one SchedExt at a time         p50         p90         p99        most"
+    yield "one SchedExt at a time, until its DaemonSet is seen"
+    yield _row("", "p50", "p90", "p99", "most")
     for who, seconds in results.reactions_s.items():
         figures = (*(percentile(seconds, percent) for percent in (50, 90, 99)), max(seconds))
-        yield f"  {who:<22}" + "".join(f" {1000 * figure:>8.1f} ms" for figure in figures)
+        yield _row(who, *(f"{1000 * figure:.1f} ms" for figure in figures))
 
 
 def _fleets(sizes: Sizes, rounds: Sequence[FleetCost]) -> Iterator[str]:
-    yield (
-        f"{sizes.nodes} nodes                    sync   CPU for it   RSS   PSS  peak   "
-        "CPU for updates   RSS after"
-    )
-    for who in dict.fromkeys(each.who for each in rounds):
+    nodes, schedexts = sizes.nodes, sizes.schedexts
+    yield f"{nodes} nodes, {nodes} pods, {schedexts} SchedExts, {schedexts} DaemonSets; each node changes"
+    yield _row("", "sync", "sync CPU", "update CPU", "RSS", "PSS", "peak", "RSS after")
+    for who in _names(rounds):
         own = [each for each in rounds if each.who == who]
-        sync, sync_cpu, updates = (
-            median(values)
-            for values in zip(
-                *((each.sync_s, each.sync_cpu_s, each.updates_cpu_s) for each in own), strict=True
-            )
+        times = _medians((each.sync_s, each.sync_cpu_s, each.updates_cpu_s) for each in own)
+        sizes_mib = _medians(
+            (each.memory.rss, each.memory.pss, each.memory_after.peak, each.memory_after.rss) for each in own
         )
-        rss, pss, peak, after = (
-            median(values)
-            for values in zip(
-                *(
-                    (each.memory.rss, each.memory.pss, each.memory.peak, each.memory_after.rss)
-                    for each in own
-                ),
-                strict=True,
-            )
-        )
-        yield (
-            f"  {who:<22} {sync:>8.2f} s {sync_cpu:>10.2f} s {rss:>5.0f} {pss:>5.0f} {peak:>5.0f} "
-            f"{updates:>15.2f} s {after:>7.0f} MiB"
-        )
+        yield _row(who, *(f"{each:.2f} s" for each in times), *(f"{each:.1f} MiB" for each in sizes_mib))
+
+
+def _names(rounds: Sequence[Convergence] | Sequence[FleetCost]) -> list[str]:
+    """Each contender once, in the order of first rounds."""
+    return list(dict.fromkeys(each.who for each in rounds))
+
+
+def _medians(rows: Iterable[tuple[float, ...]]) -> list[float]:
+    """The median of each column."""
+    return [median(column) for column in zip(*rows, strict=True)]
+
+
+def _row(who: str, *cells: str) -> str:
+    return f"  {who:<22}" + "".join(f"{cell:>12}" for cell in cells)
 
 
 def _targets(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    yield "target                                                    promised       reached"
+    yield "targets"
     for each in outcomes:
-        mark = "      " if each.is_met else "MISSED"
+        mark = "" if each.is_met else "MISSED"
         promised = f"{each.bound} {each.limit:g} {each.unit}"
-        yield f"{mark} {each.what:<50} {promised:<15} {each.reached:>6.2f} {each.unit:<4} ({each.evidence})"
+        reached = f"{each.reached:.2f} {each.unit}"
+        yield f"  {mark:<6} {each.what:<52} {promised:<16} reached {reached:<10} ({each.evidence})"
