@@ -1,9 +1,8 @@
 """What it costs to know a big fleet: time to fill the caches, memory, and CPU while its nodes change.
 
-The fleet is built by real parts: the controller manager makes the pods, the scheduler places them, and the
-stand-in for kubelets runs them. Then sked brings every status up to date, once. After that the controllers
-are stopped, so that nothing changes but what the benchmark changes: each contender finds the same fleet with
-nothing to do.
+Nobody controls DaemonSets here: the fleet's pods are written as their controller and kubelets would write
+them, which takes those very long with thousands of both. Then sked brings every status up to date, once: each
+contender finds the same fleet with nothing to do, and nothing changes but what the benchmark changes.
 """
 
 from __future__ import annotations
@@ -12,25 +11,33 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import msgspec
 
 from benchmarks.cluster.api import MERGE_PATCH, Api, in_parallel
 from benchmarks.cluster.contenders import OURS, Contender, Running, running
-from benchmarks.cluster.objects import ROUND_LABEL, Bodies, bench_node, group_name, schedexts_path
+from benchmarks.cluster.objects import (
+    ROUND_LABEL,
+    Bodies,
+    bench_node,
+    bench_pod,
+    complete_status,
+    daemon_sets_path,
+    group_name,
+    schedexts_path,
+)
 from benchmarks.cluster.processes import Memory
 from benchmarks.cluster.sizes import Sizes
 from benchmarks.cluster.witness import Witness
-from rig import polling
+from rig import fakekubelets, polling
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
-from rig.fakenodes import FakeNodes
+from rig.kubeclient import JsonObject
 from rig.progress import step
 
 _TIMEOUT_S = 1800
+_BEGAN = "2020-01-01T00:00:00Z"  # long enough ago to have settled
 _ASKED = 50  # nodes about which each cache is asked
 
 
@@ -52,38 +59,47 @@ class Fleet:
     def __init__(self, cluster: ControlPlane, api: Api, namespace: str, sizes: Sizes) -> None:
         self._cluster, self._api, self._namespace, self._sizes = cluster, api, namespace, sizes
         self._names = [bench_node(index, sizes.schedexts)["metadata"]["name"] for index in range(sizes.nodes)]
+        self._addresses = fakekubelets.Addresses()
         self._round = 0
 
-    @asynccontextmanager
-    async def built(self) -> AsyncIterator[None]:
-        """All objects are there and at rest for the length of the block."""
-        kubelets = FakeNodes(self._cluster, pool="bench")
-        try:
-            with step(f"building a fleet of {self._sizes.nodes} nodes"):
-                await in_parallel(self._create_node, range(self._sizes.nodes))
-                kubelets.kubelets.start()
-                await self._deploy()
-            self._cluster.component("kube-controller-manager").stop()
-            self._cluster.component("kube-scheduler").stop()
-            yield
-        finally:
-            kubelets.kubelets.stop()
+    async def build(self) -> None:
+        """Make all objects, and leave them when every status says that pods have settled."""
+        groups = range(self._sizes.schedexts)
+        with step(f"building a fleet of {self._sizes.nodes} nodes"):
+            await in_parallel(self._create_node, range(self._sizes.nodes))
+            await in_parallel(self._create_group, groups)
+            await self._report([_name(group) for group in groups])
 
     async def _create_node(self, index: int) -> None:
-        body = msgspec.json.encode(bench_node(index, self._sizes.schedexts))
-        await self._api.send("POST", "/api/v1/nodes", body)
+        await self._write("POST", "/api/v1/nodes", bench_node(index, self._sizes.schedexts))
 
-    async def _deploy(self) -> None:
-        bodies = [
-            Bodies(self._namespace, f"fleet-{index:05d}", group_name(index))
-            for index in range(self._sizes.schedexts)
-        ]
-        path = schedexts_path(self._namespace)
-        with running(self._cluster, OURS) as process:
-            process.await_synced()
-            async with Witness(self._api, self._namespace, reason="PodsSettled") as witness:
-                await in_parallel(lambda each: self._api.send("POST", path, each.schedext), bodies)
-                await witness.all_reported([each.name for each in bodies], timeout_s=_TIMEOUT_S)
+    async def _create_group(self, group: int) -> None:
+        """A SchedExt with its DaemonSet and pods, all of which have run for a while."""
+        bodies = Bodies(self._namespace, _name(group), group_name(group))
+        made = json.loads(await self._api.send("POST", schedexts_path(self._namespace), bodies.schedext))
+        path = daemon_sets_path(self._namespace)
+        body = bodies.daemon_set(made["metadata"]["uid"])
+        daemon_set = json.loads(await self._api.send("POST", path, body))
+        nodes = self._names[group :: self._sizes.schedexts]
+        for node in nodes:
+            await self._create_pod(daemon_set, node)
+        reported = daemon_set | {"status": complete_status(len(nodes))}
+        await self._write("PUT", f"{path}/{bodies.name}/status", reported)
+
+    async def _create_pod(self, daemon_set: JsonObject, node: str) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/pods"
+        pod = await self._write("POST", path, bench_pod(daemon_set, node))
+        status = fakekubelets.next_status(pod, _BEGAN, self._addresses.of(pod))
+        await self._write("PUT", f"{path}/{pod['metadata']['name']}/status", pod | {"status": status})
+
+    async def _write(self, method: str, path: str, body: JsonObject) -> JsonObject:
+        answer: JsonObject = json.loads(await self._api.send(method, path, msgspec.json.encode(body)))
+        return answer
+
+    async def _report(self, names: list[str]) -> None:
+        async with Witness(self._api, self._namespace, reason="PodsSettled") as witness:
+            with running(self._cluster, OURS):
+                await witness.all_reported(names, timeout_s=_TIMEOUT_S)
 
     async def measure(self, contender: Contender) -> FleetCost:
         """Start it, let it rest, change every node, and see what it costs."""
@@ -133,3 +149,7 @@ class Fleet:
             self._names,
         )
         await self._prove(process)
+
+
+def _name(group: int) -> str:
+    return f"fleet-{group:05d}"

@@ -8,16 +8,33 @@ import msgspec
 
 from rig import fakenodes
 from rig.kubeclient import JsonObject
-from schedkit.model.daemonsets import DaemonSet, DaemonSetStatus
+from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.plans import WriteStatus, plan
-from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.schedext import (
+    GROUP,
+    KIND,
+    PLURAL,
+    VERSION,
+    ObjectMeta,
+    SchedExt,
+    SchedExtSpec,
+    SchedExtStatus,
+)
 
 GROUP_LABEL = "bench.schedkit.io/group"
 ROUND_LABEL = "bench.schedkit.io/round"
 IMAGE = "ghcr.io/schedkit/scheds/scx_rusty:latest"
 ANYWHERE = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+_TOLERATED = [
+    {"key": f"node.kubernetes.io/{trouble}", "operator": "Exists", "effect": effect}
+    for effect, troubles in (
+        ("NoExecute", ("not-ready", "unreachable")),
+        ("NoSchedule", ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")),
+    )
+    for trouble in troubles
+]
 _UID = "00000000-0000-0000-0000-000000000000"  # stands for the one that the server will choose
 
 
@@ -41,14 +58,14 @@ class Bodies:
         schedext = SchedExt(metadata=meta, spec=spec)
         self.schedext = _encoded({"metadata": {"name": name}, "spec": spec})
         self._daemon_set = msgspec.json.encode(render(schedext))
-        self._status = final_status(schedext)
+        self._status = first_status(schedext)
 
     def daemon_set(self, uid: str) -> bytes:
         """The DaemonSet that belongs to the SchedExt with that uid."""
         return self._daemon_set.replace(_UID.encode(), uid.encode())
 
     def status(self, version: str) -> bytes:
-        """The SchedExt of that version with its status, for the case that no node matches."""
+        """The SchedExt of that version with the status it gets when its DaemonSet has just been made."""
         return _encoded({"metadata": {"name": self.name, "resourceVersion": version}, "status": self._status})
 
 
@@ -56,15 +73,12 @@ def _encoded(body: JsonObject) -> bytes:
     return msgspec.json.encode({"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, **body})
 
 
-def final_status(schedext: SchedExt) -> object:
-    """What its status is when its DaemonSet's controller has found that no node matches."""
+def first_status(schedext: SchedExt) -> SchedExtStatus:
+    """What its status is as long as its DaemonSet's controller has not looked at the DaemonSet."""
     made = render(schedext)
-    seen = msgspec.structs.replace(
-        made,
-        metadata=msgspec.structs.replace(made.metadata, generation=1),
-        status=DaemonSetStatus(observed_generation=1),
-    )
-    actions = plan(Observation(schedext=schedext, now=dt.datetime.now(dt.UTC), daemon_set=seen))
+    meta = msgspec.structs.replace(made.metadata, generation=1)
+    unseen = msgspec.structs.replace(made, metadata=meta)
+    actions = plan(Observation(schedext=schedext, now=dt.datetime.now(dt.UTC), daemon_set=unseen))
     return next(action.status for action in actions if isinstance(action, WriteStatus))
 
 
@@ -75,11 +89,7 @@ def is_right(schedext: SchedExt, daemon_set: DaemonSet) -> bool:
 
 
 def bench_node(index: int, groups: int) -> JsonObject:
-    """A realistic node that exactly one SchedExt wants.
-
-    The controller manager makes a pod for each DaemonSet and each node that matches it. A node has one group
-    and a group one SchedExt, so that there are exactly as many pods as nodes.
-    """
+    """A realistic node that exactly one SchedExt wants: there are as many pods as nodes."""
     node = fakenodes.node_object("bench", index)
     node["metadata"]["labels"][GROUP_LABEL] = group_name(index % groups)
     if index % 3 == 0:
@@ -92,3 +102,43 @@ def bench_node(index: int, groups: int) -> JsonObject:
 def group_name(index: int) -> str:
     """The label value that one SchedExt selects its nodes by."""
     return f"group-{index:05d}"
+
+
+def bench_pod(daemon_set: JsonObject, node: str) -> JsonObject:
+    """The pod of that DaemonSet on that node, as the DaemonSet controller makes it."""
+    meta, template = daemon_set["metadata"], daemon_set["spec"]["template"]
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    labels = template["metadata"]["labels"] | {
+        "controller-revision-hash": "6f8d9c7b54",
+        "pod-template-generation": "1",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{meta['name']}-{node.rpartition('-')[2]}",
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"] | {"nodeName": node, "affinity": _pinned(node), "tolerations": _TOLERATED},
+    }
+
+
+def _pinned(node: str) -> JsonObject:
+    place = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [place]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def complete_status(pods: int) -> JsonObject:
+    """What the DaemonSet controller says when all pods run."""
+    counts = ("currentNumberScheduled", "desiredNumberScheduled", "numberReady")
+    more = ("numberAvailable", "updatedNumberScheduled")
+    return dict.fromkeys((*counts, *more), pods) | {"numberMisscheduled": 0, "observedGeneration": 1}

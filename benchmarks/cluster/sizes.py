@@ -11,6 +11,6 @@ class Sizes:
 
     schedexts: int = 1000
     nodes: int = 5000  # each runs the pod of one SchedExt: there are as many pods
-    samples: int = 300  # reactions, for each contender
+    samples: int = 200  # reactions, for each contender
     rounds: int = 3  # of everything but the slowest contender; medians count
     rest_s: float = 30  # between a full cache and a look at its memory

@@ -56,12 +56,9 @@ _WHOLE = msgspec.json.Decoder(_Whole)
 class Witness:
     """Watches one namespace from its entry on; moments are of the monotonic clock."""
 
-    def __init__(self, api: Api, namespace: str, *, reason: str = "NoNodes") -> None:
+    def __init__(self, api: Api, namespace: str, *, reason: str = "RollingOut") -> None:
         self.came: dict[str, float] = {}  # when each DaemonSet was first seen
-        self.observed: dict[str, float] = {}  # when its controller was first seen to have seen it
-        self.reported: dict[
-            str, float
-        ] = {}  # when each status came to have that reason for not being Deployed
+        self.reported: dict[str, float] = {}  # when each status came to give that reason for Deployed
         self._api, self._namespace, self._reason = api, namespace, reason
         self._last: dict[str, dict[str, bytes]] = {"daemonset": {}, "schedext": {}}
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,39 +94,33 @@ class Witness:
         self._last[kind][name] = line
         if kind == "daemonset":
             self.came.setdefault(name, now)
-        _note(
-            self.observed if kind == "daemonset" else self.reported, name, now, holds=self._holds(kind, event)
-        )
+        elif self._is_reported(event.object):
+            self.reported.setdefault(name, now)
+        else:
+            self.reported.pop(name, None)
 
-    def _holds(self, kind: str, event: _Event) -> bool:
-        thing = event.object
-        if thing.status.observed_generation < thing.metadata.generation:
-            return False
-        if kind == "daemonset":
-            return True
-        return any(
-            each.type == "Deployed" and each.reason == self._reason for each in thing.status.conditions
-        )
+    def _is_reported(self, schedext: _Object) -> bool:
+        reasons = (each.reason for each in schedext.status.conditions if each.type == "Deployed")
+        is_current = schedext.status.observed_generation >= schedext.metadata.generation
+        return is_current and self._reason in reasons
 
     async def all_came(self, names: Iterable[str], *, timeout_s: float) -> float:
         """The moment at which the last of these DaemonSets came."""
         return await self._all(self.came, set(names), "DaemonSets", timeout_s)
 
     async def all_reported(self, names: Iterable[str], *, timeout_s: float) -> float:
-        """The moment at which the last was finished: DaemonSet seen by its controller, status right."""
-        wanted = set(names)
-        observed = await self._all(self.observed, wanted, "DaemonSets their controller has seen", timeout_s)
-        return max(observed, await self._all(self.reported, wanted, "statuses", timeout_s))
+        """The moment at which the last of their statuses gave the awaited reason."""
+        return await self._all(self.reported, set(names), "statuses", timeout_s)
 
     async def _all(self, moments: dict[str, float], names: set[str], what: str, timeout_s: float) -> float:
-        def missing() -> bool:
+        def are_there() -> bool:
             for task in self._tasks:
                 if task.done():
                     task.result()
             return names <= moments.keys()
 
         try:
-            await polling.soon(missing, what, timeout_s=timeout_s)
+            await polling.soon(are_there, what, timeout_s=timeout_s)
         except RigError as error:
             have = len(names & moments.keys())
             raise RigError(f"{have} of {len(names)} {what} after {timeout_s:.0f} s") from error
@@ -146,10 +137,3 @@ class Witness:
 
 def _decoded(line: bytes, kind: type[T]) -> T:
     return msgspec.json.decode(_WHOLE.decode(line).object, type=kind)
-
-
-def _note(moments: dict[str, float], name: str, now: float, *, holds: bool) -> None:
-    if holds:
-        moments.setdefault(name, now)
-    else:
-        moments.pop(name, None)

@@ -133,7 +133,6 @@ def decoded(bodies: Bodies, *, status: bool) -> tuple[SchedExt, DaemonSet]:
         stored["status"] = json.loads(bodies.status("7"))["status"]
     daemon_set = json.loads(bodies.daemon_set(uid))
     daemon_set["metadata"] |= {"generation": 1}
-    daemon_set["status"] = {"observedGeneration": 1}
     return msgspec.convert(stored, SchedExt), msgspec.convert(daemon_set, DaemonSet)
 
 
