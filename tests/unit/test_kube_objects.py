@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedkit.kube.decoding import codec
 from schedkit.kube.errors import DecodeError
-from schedkit.kube.resources import FullMetadata, Key, Metadata, Resource, key_of
+from schedkit.kube.resources import Described, FullMetadata, Key, Metadata, Resource, key_of
 from schedkit.kube.store import Store
 
 
@@ -80,7 +82,7 @@ def test_equal_strings_of_two_objects_are_one_in_memory_but_unique_ones_are_not_
             "parts": [{"image": "some image", "parent": {"image": "some image"}}],
         },
     }
-    first, second = (codec(THINGS).one(msgspec.json.encode(body)) for _ in range(2))
+    first, second = (_kept(THINGS, body) for _ in range(2))
 
     assert first == second
     assert first.spec is not None
@@ -97,6 +99,37 @@ def test_equal_strings_of_two_objects_are_one_in_memory_but_unique_ones_are_not_
     assert first.metadata.name is not second.metadata.name
 
 
+T = TypeVar("T", bound=Described)
+
+
+def _kept(resource: Resource[T], body: dict[str, object]) -> T:
+    """As a store would get it."""
+    listing = {"metadata": {"resourceVersion": "1"}, "items": [body]}
+    (item,) = codec(resource).page(msgspec.json.encode(listing)).items
+    return item
+
+
+class Part(msgspec.Struct, frozen=True):
+    names: tuple[str, ...] = ()
+
+
+class Whole(msgspec.Struct, frozen=True):
+    metadata: Metadata | None = None
+    part: Part = Part()
+    labels: dict[str, str] = {}
+
+
+def test_equal_parts_that_never_change_are_one_and_others_are_not() -> None:
+    wholes = Resource("example.com", "v1", "wholes", "Whole", Whole)
+    meta = {"name": "x", "resourceVersion": "1"}
+    bodies = [{"metadata": meta, "part": {"names": ["a"]}, "labels": {"b": "c"}} for _ in range(2)]
+    first, second = (_kept(wholes, body) for body in bodies)
+
+    assert first.part is second.part
+    assert first.labels is not second.labels
+    assert _kept(wholes, {"metadata": meta, "part": {"names": ["d"]}}).part == Part(("d",))
+
+
 class Settings(msgspec.Struct, frozen=True):
     metadata: Metadata | None = None
     names: tuple[str, ...] = ()
@@ -105,9 +138,9 @@ class Settings(msgspec.Struct, frozen=True):
 
 def test_strings_inside_frozen_objects_and_tuples_are_shared_and_numbers_left_alone() -> None:
     settings = Resource("example.com", "v1", "settings", "Settings", Settings)
+    meta = {"name": "x", "resourceVersion": "1"}
     first, second = (
-        codec(settings).one(msgspec.json.encode({"names": ["a name"], "amount": amount}))
-        for amount in (5, "5%")
+        _kept(settings, {"metadata": meta, "names": ["a name"], "amount": amount}) for amount in (5, "5%")
     )
 
     assert first.names[0] is second.names[0]

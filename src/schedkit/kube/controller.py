@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -100,6 +100,8 @@ class Controller(Generic[K]):
 
 # Does some work as long as this process may, and gives the right back: `lease.Elector.lead`.
 Lead: TypeAlias = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+# Something that goes on until it is cancelled.
+Activity: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def serve(
@@ -108,13 +110,16 @@ async def serve(
     stop: asyncio.Event,
     *,
     lead: Lead | None = None,
+    beside: Sequence[Activity] = (),
     grace_s: float = 20,
 ) -> None:
     """Fill the stores, then reconcile until `stop`; the work at hand is finished within the grace.
 
-    With `lead`, reconciling begins when it lets it; the stores are kept current from the start.
+    With `lead`, reconciling begins when it lets it; the stores are kept current from the start. What goes on
+    `beside` all the time never ends by itself: an error of it is an error of all.
     """
     followers = [asyncio.create_task(each.run(), name=f"informer {each.resource}") for each in informers]
+    followers += [asyncio.create_task(each(), name=repr(each)) for each in beside]
     try:
         if not await _unless(stop, [each.wait_synced() for each in informers], followers):
             return

@@ -78,9 +78,13 @@ class Codec(Generic[T]):
     def one(self, body: bytes | msgspec.Raw) -> T:
         """The object; raise `DecodeError` if it does not fit."""
         try:
-            found = self._decode(body)
+            return self._decode(body)
         except msgspec.MsgspecError as error:
             raise DecodeError(f"{self._resource}: {error}") from error
+
+    def _kept(self, body: msgspec.Raw) -> T:
+        """The object, to be kept among many: what it has in common with others is shared with them."""
+        found = self.one(body)
         self._share(found)
         return found
 
@@ -94,7 +98,7 @@ class Codec(Generic[T]):
         misfits: dict[Key, str] = {}
         for each in raw.items or ():
             try:
-                items.append(self.one(each))
+                items.append(self._kept(each))
             except DecodeError as error:
                 misfits[_identity(each)[0]] = str(error)
         return Page(items, raw.metadata.resource_version, raw.metadata.continue_, misfits)
@@ -114,7 +118,7 @@ class Codec(Generic[T]):
         if raw.type == "BOOKMARK":
             return Event(raw.type, _BARE.decode(raw.object).metadata.resource_version or "")
         try:
-            found = self.one(raw.object)
+            found = self._kept(raw.object)
         except DecodeError as error:
             key, version = _identity(raw.object)
             return Event(raw.type, version, key, misfit=str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,6 +15,7 @@ from schedkit.model.observed import Event, Observation, Pod
 
 # the DaemonSet controller tries again at least that often; an older event says nothing about now
 _REFUSAL_LASTS = timedelta(minutes=20)
+_AT_ONCE = 500  # pods that are judged without a pause: some ten milliseconds
 _SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
 _HEALTHY = frozenset({Reason.PODS_SETTLED, Reason.SETTLING})
 
@@ -45,10 +46,11 @@ class Fleet:
         return min((moment for moment in moments if moment > now), default=None)
 
 
-def survey(observation: Observation, *, is_changing: bool) -> Fleet:
+def surveying(observation: Observation, *, is_changing: bool) -> Generator[None, None, Fleet]:
     """Each node that the DaemonSet's controller wants a pod on, or that has one.
 
-    `is_changing`: the DaemonSet is about to be written, so what is seen of it is out of date.
+    Between a few hundred nodes and the next it stops, so that others get their turn. `is_changing`: the
+    DaemonSet is about to be written, so what is seen of it is out of date.
     """
     daemon_set = observation.daemon_set
     if daemon_set is None or not observation.is_ours or observation.schedext.spec.suspend:
@@ -61,7 +63,11 @@ def survey(observation: Observation, *, is_changing: bool) -> Fleet:
     )
     outdated = max(0, seen.desired_number_scheduled - seen.updated_number_scheduled) if is_current else 0
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_current and not outdated else None
-    present = [node_state(pod, wanted, observation.now) for pod in _newest_per_node(observation.own_pods)]
+    pods = _newest_per_node(observation.own_pods)
+    present: list[NodeState] = []
+    for start in range(0, len(pods), _AT_ONCE):
+        present += [node_state(pod, wanted, observation.now) for pod in pods[start : start + _AT_ONCE]]
+        yield
     absent = max(0, seen.desired_number_scheduled - len(present))
     return Fleet((*present, *[_without_a_pod(observation, daemon_set)] * absent), outdated, is_current)
 
@@ -69,9 +75,16 @@ def survey(observation: Observation, *, is_changing: bool) -> Fleet:
 def _newest_per_node(pods: Sequence[Pod]) -> list[Pod]:
     """A node has one pod; for a moment it may have two."""
     placed: dict[str, Pod] = {}
-    for pod in sorted(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name)):
-        placed[pod.spec.node_name or f"not placed: {pod.metadata.name}"] = pod
+    for pod in pods:
+        place = pod.spec.node_name or f"not placed: {pod.metadata.name}"
+        other = placed.setdefault(place, pod)
+        if other is not pod and _age(other) < _age(pod):
+            placed[place] = pod
     return list(placed.values())
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return str(pod.metadata.creation_timestamp), pod.metadata.name
 
 
 def _without_a_pod(observation: Observation, daemon_set: DaemonSet) -> NodeState:

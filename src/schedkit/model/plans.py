@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -12,7 +12,7 @@ import msgspec
 from schedkit.model.conditions import WARNINGS, Reason
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.differences import Operation, Operations, differences, is_legacy
-from schedkit.model.fleets import Fleet, survey
+from schedkit.model.fleets import Fleet, surveying
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import Condition, SchedExtStatus
@@ -84,13 +84,24 @@ def make_plan(observation: Observation) -> Plan:
     return Plan((*plan_daemon_set(observation), *report.actions), report.look_again_at)
 
 
-def make_report(observation: Observation) -> Plan:
-    """What to tell, as if the DaemonSet had been written already."""
+def reporting(observation: Observation) -> Generator[None, None, Plan]:
+    """What to tell, as if the DaemonSet had been written already; it stops now and then to let others run."""
     if _is_being_deleted(observation):
         return Plan()
-    writes = plan_daemon_set(observation)
-    fleet = survey(observation, is_changing=any(_changes_pods(write) for write in writes))
+    is_changing = any(_changes_pods(write) for write in plan_daemon_set(observation))
+    fleet = yield from surveying(observation, is_changing=is_changing)
     return Plan(plan_report(observation, fleet), fleet.next_change(observation.now))
+
+
+def make_report(observation: Observation) -> Plan:
+    """What to tell, without a pause."""
+    steps = reporting(observation)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            report: Plan = finished.value
+            return report
 
 
 def _is_being_deleted(observation: Observation) -> bool:

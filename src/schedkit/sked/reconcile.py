@@ -6,7 +6,9 @@ the API server more than the DaemonSet did.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+from collections.abc import Generator
 from contextlib import suppress
 from typing import assert_never
 
@@ -25,10 +27,11 @@ from schedkit.model.plans import (
     CreateDaemonSet,
     DeleteDaemonSet,
     PatchDaemonSet,
+    Plan,
     RecordEvent,
     WriteStatus,
-    make_report,
     plan_daemon_set,
+    reporting,
 )
 from schedkit.model.schedext import SchedExt
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
@@ -74,7 +77,7 @@ class Reconciler:
     def _subscribe(self) -> None:
         cluster = self._cluster
         cluster.schedexts.listen(self._schedext_changed)
-        cluster.daemon_sets.subscribe(self._wake_deploying)
+        cluster.daemon_sets.listen(self._daemon_set_changed)
         cluster.pods.subscribe(self._wake_reporting, _schedext_of_pod)
         cluster.refused_pods.subscribe(self._wake_reporting, _schedext_of_event)
 
@@ -85,15 +88,25 @@ class Reconciler:
         key = key_of(changed)
         for other in self._cluster.rivals.update(key, new):
             self.reporting.queue.add(other)
-        self.deploying.queue.add(key)
-
-    def _wake_deploying(self, key: Key) -> None:
-        if key in self._cluster.schedexts.store:
+        if old is None or new is None or not _asks_the_same(old, new):
             self.deploying.queue.add(key)
+        else:
+            self._wake_reporting(key)
+
+    def _daemon_set_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
+        changed = new or old
+        if changed is None or (key := key_of(changed)) not in self._cluster.schedexts.store:
+            return
+        if old is None or new is None or not _is_the_same(old, new):
+            self.deploying.queue.add(key)
+        else:
+            self._wake_reporting(key)
 
     def _wake_reporting(self, key: Key) -> None:
+        """Report soon; a moment later while the DaemonSet's controller has yet to have its say."""
         if key in self._cluster.schedexts.store:
-            self.reporting.queue.add(key)
+            is_seen = _controller_has_seen(self._cluster.daemon_set(key))
+            self.reporting.queue.add(key, after_s=0 if is_seen else _DAEMON_SET_SETTLES_S)
 
     def _observe(self, key: Key) -> Observation | None:
         return self._cluster.observe(key, dt.datetime.now(dt.UTC), self._refusals.get(key))
@@ -116,8 +129,7 @@ class Reconciler:
             self.reporting.queue.add(key)
             raise
         self._refusals.pop(key, None)
-        is_on_its_way = bool(writes) or not _controller_has_seen(observation.daemon_set)
-        self.reporting.queue.add(key, after_s=_DAEMON_SET_SETTLES_S if is_on_its_way else 0)
+        self._wake_reporting(key)
         return DONE if self._cluster.sighted_s_ago(key) is None else Result(_LOOK_AGAIN_S)
 
     async def _look_again(self, key: Key) -> None:
@@ -131,7 +143,7 @@ class Reconciler:
         observation = self._observe(key)
         if observation is None:
             return DONE
-        report = make_report(observation)
+        report = await _in_steps(reporting(observation))
         for action in report.actions:
             await self.perform(key, observation, action)
         if report.look_again_at is None:
@@ -184,6 +196,39 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         self._refusals.pop(key, None)
         self._cluster.sight(key, None)
+
+
+async def _in_steps(steps: Generator[None, None, Plan]) -> Plan:
+    """Do it to its end, with turns for everybody else in between: a fleet may have thousands of nodes."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            done: Plan = finished.value
+            return done
+        await asyncio.sleep(0)
+
+
+def _asks_the_same(old: SchedExt, new: SchedExt) -> bool:
+    """Whether at most its status changed."""
+    was, now = old.metadata, new.metadata
+    return (was.uid, was.generation, was.deletion_timestamp) == (
+        now.uid,
+        now.generation,
+        now.deletion_timestamp,
+    )
+
+
+def _is_the_same(old: DaemonSet, new: DaemonSet) -> bool:
+    """Whether at most its status changed."""
+    was, now = old.metadata, new.metadata
+    same_owner = (was.uid, was.deletion_timestamp, was.owner_references, was.labels) == (
+        now.uid,
+        now.deletion_timestamp,
+        now.owner_references,
+        now.labels,
+    )
+    return same_owner and old.spec == new.spec
 
 
 def _controller_has_seen(daemon_set: DaemonSet | None) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import os
 import signal
 import socket
 import ssl
 import uuid
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 
 import structlog
 
 from schedkit import __version__
 from schedkit.kube import config
 from schedkit.kube.client import Client
-from schedkit.kube.controller import serve
+from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
 from schedkit.sked import certificates
@@ -67,6 +69,7 @@ class Manager:
         self._reconciler = Reconciler(
             self._cluster, acting, self._recorder, observe=self._metrics.count_reconcile
         )
+        self._background: list[Activity] = [self._recorder.run]
         self._metrics.watch(self._cluster, self._reconciler.controllers)
 
     def _make_elector(self) -> Elector | None:
@@ -80,18 +83,22 @@ class Manager:
         _log.info("manager_started", version=__version__, server=self._server, process=os.getpid())
         if self._settings.enable_http2:
             _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
-        self._keep_running(self._recorder.run())
         await self._serve_probes()
         await self._serve_metrics()
-        lead = self._elector.lead if self._elector else None
-        await serve(self._cluster.informers, self._reconciler.controllers, stop, lead=lead)
+        await serve(
+            self._cluster.informers,
+            self._reconciler.controllers,
+            stop,
+            lead=self._lead,
+            beside=self._background,
+        )
 
     async def _serve_probes(self) -> None:
         address = self._settings.health_probe_bind_address
         if address is None:
             return
         health = Health(self._cluster.informers)
-        self._keep_running(health.run())
+        self._background.append(health.run)
         await self._stack.enter_async_context(listening(address, health.routes))
         _log.info("probes_served", address=str(address))
 
@@ -109,12 +116,21 @@ class Manager:
         if folder is None:
             return await certificates.self_signed()
         mounted = certificates.Mounted(folder)
-        self._keep_running(mounted.run())
+        self._background.append(mounted.run)
         return mounted.tls
 
-    def _keep_running(self, work: Coroutine[None, None, None]) -> None:
-        """In the background, until the stack ends."""
-        self._stack.callback(asyncio.create_task(work).cancel)
+    async def _lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin when the caches are full, and this process may."""
+        _give_memory_back()
+        await (self._elector.lead(work) if self._elector else work())
+
+
+def _give_memory_back() -> None:
+    """What the first lists needed is free by now, and what they left stays for long."""
+    gc.collect()
+    gc.freeze()
+    with suppress(OSError, AttributeError):  # only glibc knows how
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _stop_on_signals() -> asyncio.Event:

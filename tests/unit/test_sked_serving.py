@@ -1,0 +1,148 @@
+"""What the manager serves beside its work, on loopback: probes, certificates, and logs that machines read."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from rig.processes import free_port
+from schedkit.kube.client import Client
+from schedkit.kube.config import Connection
+from schedkit.kube.errors import ConfigError
+from schedkit.kube.informer import Informer
+from schedkit.sked import certificates, selfsigned
+from schedkit.sked.certificates import Mounted
+from schedkit.sked.kinds import NODES
+from schedkit.sked.probes import Health
+from schedkit.sked.serving import Handler, listening, plain
+from schedkit.sked.settings import Address
+
+
+def play(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
+async def ask(url: str, tls: ssl.SSLContext | None = None, method: str = "GET") -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.request(method, url, ssl=tls or True) as response:
+        return response.status, await response.text()
+
+
+async def hello(_: object) -> web.Response:
+    return plain(200, "hello")
+
+
+ROUTES: dict[str, Handler] = {"/hello": hello}
+
+
+def test_a_server_answers_its_paths_and_no_others() -> None:
+    async def scenario() -> None:
+        port = free_port()
+        async with listening(Address("127.0.0.1", port), ROUTES):
+            base = f"http://127.0.0.1:{port}"
+            assert await ask(f"{base}/hello") == (200, "hello\n")
+            assert await ask(f"{base}/hello", method="POST") == (405, "this can only be read\n")
+            assert await ask(f"{base}/other") == (404, "nothing is here: there is /hello\n")
+
+    play(scenario)
+
+
+def test_a_process_that_has_seen_nothing_yet_lives_but_is_not_ready() -> None:
+    async def scenario() -> None:
+        async with Client(Connection("http://127.0.0.1:1")) as client:
+            health = Health([Informer(client, NODES)])
+            port = free_port()
+            async with listening(Address("127.0.0.1", port), health.routes):
+                assert await ask(f"http://127.0.0.1:{port}/healthz") == (200, "ok\n")
+                ready = await ask(f"http://127.0.0.1:{port}/readyz")
+
+        assert ready == (503, "nodes have not been listed yet\n")
+
+    play(scenario)
+
+
+def parts(pem: bytes) -> tuple[bytes, bytes]:
+    """The key and the certificate."""
+    start = pem.index(b"-----BEGIN CERTIFICATE-----")
+    return pem[:start], pem[start:]
+
+
+def write_pair(folder: Path, pem: bytes) -> None:
+    """As a mounted Secret has it."""
+    key, certificate = parts(pem)
+    (folder / "tls.key").write_bytes(key)
+    (folder / "tls.crt").write_bytes(certificate)
+
+
+def trusting(pem: bytes) -> ssl.SSLContext:
+    """Nobody but who shows that very certificate."""
+    return ssl.create_default_context(cadata=parts(pem)[1].decode())
+
+
+def test_a_replaced_certificate_is_shown_on_new_connections_and_a_broken_one_is_not(tmp_path: Path) -> None:
+    old, new = (selfsigned.make(dt.datetime.now(dt.UTC)) for _ in range(2))
+
+    async def scenario() -> None:
+        write_pair(tmp_path, old)
+        mounted = Mounted(tmp_path)
+        port = free_port()
+        async with listening(Address("127.0.0.1", port), ROUTES, mounted.tls):
+            url = f"https://localhost:{port}/hello"
+            assert await ask(url, trusting(old)) == (200, "hello\n")
+
+            write_pair(tmp_path, new)
+            mounted.look()
+            assert await ask(url, trusting(new)) == (200, "hello\n")
+
+            (tmp_path / "tls.crt").write_text("half of a certif")
+            mounted.look()
+            assert await ask(url, trusting(new)) == (200, "hello\n")
+
+    play(scenario)
+
+
+def test_a_folder_without_a_certificate_is_refused_with_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--metrics-cert-path needs tls\.crt and tls\.key"):
+        Mounted(tmp_path)
+
+
+def test_without_a_mounted_certificate_one_is_made() -> None:
+    async def scenario() -> None:
+        tls = await certificates.self_signed()
+        port = free_port()
+        anybody = ssl.create_default_context()
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        async with listening(Address("127.0.0.1", port), ROUTES, tls):
+            assert await ask(f"https://127.0.0.1:{port}/hello", anybody) == (200, "hello\n")
+
+    play(scenario)
+
+
+def test_a_manager_without_an_api_server_to_be_found_says_so_in_json_and_exits_1(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("sked")
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+
+    done = subprocess.run(
+        [program, "manager"], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    line = json.loads(done.stderr)
+    assert (line["level"], line["event"]) == ("error", "manager_failed")
+    assert "name a kubeconfig" in line["reason"]
+    assert abs(dt.datetime.fromisoformat(line["timestamp"]).timestamp() - time.time()) < 60
