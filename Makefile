@@ -65,8 +65,8 @@ setup: .venv/.ready ## make .venv, with schedctl and sked in it
 
 .PHONY: format
 format: setup ## format the code and mend what ruff can
-	$(BIN)/ruff check --quiet --fix-only src tests tools
-	$(BIN)/ruff format src tests tools
+	$(BIN)/ruff check --quiet --fix-only src tests tools benchmarks
+	$(BIN)/ruff format src tests tools benchmarks
 
 .PHONY: manifests
 manifests: setup ## write the CRD, its reference and the RBAC anew, from their sources
@@ -78,8 +78,8 @@ generate: manifests ## rewrite everything that is generated
 
 .PHONY: lint
 lint: setup ## formatting, lint, types, import direction, generated parts
-	$(BIN)/ruff format --quiet --diff src tests tools
-	$(BIN)/ruff check --quiet src tests tools
+	$(BIN)/ruff format --quiet --diff src tests tools benchmarks
+	$(BIN)/ruff check --quiet src tests tools benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(PYTHON) tools/manifests.py --check
@@ -162,6 +162,12 @@ undeploy: setup ## remove everything, and with the CRD every SchedExt
 .PHONY: build-installer
 build-installer: manifests ## write what `deploy` applies to dist/install.yaml; needs IMG=…
 	$(PYTHON) tools/installation.py build-installer
+
+##@ Measure
+
+.PHONY: bench-cluster
+bench-cluster: setup ## the operator beside a peer in Go and the API server's limits; BENCH='-o json' and sizes
+	$(LEASHED) $(PYTHON) -m benchmarks.cluster $(BENCH)
 
 ##@ Tidy up
 

@@ -1,0 +1,1 @@
+"""Measurements against a peer or a limit, taken in the same run. They are never timed tests."""

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	settling   = 30 * time.Second
+	podsByName = "schedext"
+)
+
+type reconciler struct{ client.Client }
+
+func (r *reconciler) register(ctx context.Context, manager ctrl.Manager, workers int) error {
+	// or each reconcile would walk through the pods of all SchedExts
+	index := func(pod client.Object) []string { return []string{pod.GetLabels()["name"]} }
+	if err := manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByName, index); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(manager).
+		For(&SchedExt{}).
+		Owns(&appsv1.DaemonSet{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(schedExtOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+func schedExtOf(_ context.Context, pod client.Object) []reconcile.Request {
+	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetLabels()["name"]}
+	return []reconcile.Request{{NamespacedName: name}}
+}
+
+// Reconcile creates the DaemonSet if there is none, and writes the status if it changed.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var schedExt SchedExt
+	if err := r.Get(ctx, req.NamespacedName, &schedExt); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	daemonSet, err := r.ensureDaemonSet(ctx, &schedExt)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var pods corev1.PodList
+	mine := client.MatchingFields{podsByName: req.Name}
+	if err := r.List(ctx, &pods, client.InNamespace(req.Namespace), mine); err != nil {
+		return ctrl.Result{}, err
+	}
+	status, again := computeStatus(&schedExt, daemonSet, pods.Items, time.Now())
+	if equality.Semantic.DeepEqual(status, schedExt.Status) {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	schedExt.Status = status
+	err = r.Status().Update(ctx, &schedExt)
+	if errors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // the cache is behind our own last write
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+func (r *reconciler) ensureDaemonSet(ctx context.Context, schedExt *SchedExt) (*appsv1.DaemonSet, error) {
+	var found appsv1.DaemonSet
+	err := r.Get(ctx, client.ObjectKeyFromObject(schedExt), &found)
+	if !errors.IsNotFound(err) {
+		return &found, err
+	}
+	wanted := render(schedExt)
+	if err := r.Create(ctx, wanted); err != nil && !errors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	return wanted, nil
+}
+
+// computeStatus says the same as sked's does where all is well; again is when it changes by waiting alone.
+func computeStatus(
+	schedExt *SchedExt, daemonSet *appsv1.DaemonSet, pods []corev1.Pod, now time.Time,
+) (SchedExtStatus, time.Duration) {
+	seen := daemonSet.Generation > 0 && daemonSet.Status.ObservedGeneration >= daemonSet.Generation
+	counts, youngest := countNodes(daemonSet, pods)
+	again := max(0, youngest.Add(settling).Sub(now))
+	status := SchedExtStatus{
+		ObservedGeneration: schedExt.Generation,
+		Nodes:              &counts,
+		Conditions:         append([]metav1.Condition(nil), schedExt.Status.Conditions...),
+	}
+	if len(pods) > 0 {
+		status.Image = runningImage(pods[0])
+	}
+	for _, each := range conditions(seen, counts, again > 0) {
+		each.ObservedGeneration = schedExt.Generation
+		meta.SetStatusCondition(&status.Conditions, each)
+	}
+	return status, again
+}
+
+func countNodes(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) (counts NodeCounts, youngest time.Time) {
+	counts.Desired = max(int(daemonSet.Status.DesiredNumberScheduled), len(pods))
+	for _, pod := range pods {
+		for _, container := range pod.Status.ContainerStatuses {
+			if container.State.Running == nil {
+				continue
+			}
+			counts.Unknown, counts.PodsReady = counts.Unknown+1, counts.PodsReady+1
+			if began := container.State.Running.StartedAt.Time; began.After(youngest) {
+				youngest = began
+			}
+		}
+	}
+	counts.Starting = counts.Desired - counts.Unknown
+	return counts, youngest
+}
+
+func runningImage(pod corev1.Pod) string {
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.State.Running != nil {
+			_, image, found := strings.Cut(container.ImageID, "://")
+			if !found {
+				image = container.ImageID
+			}
+			return image
+		}
+	}
+	return ""
+}
+
+func conditions(seen bool, counts NodeCounts, young bool) []metav1.Condition {
+	unreported := condition("Ready", metav1.ConditionUnknown, "NoKernelReports",
+		"no node reports what its kernel runs")
+	deployed, progressing := deployment(seen, counts, young)
+	if deployed.Reason == "NoNodes" {
+		unreported = condition("Ready", metav1.ConditionFalse, deployed.Reason, deployed.Message)
+	}
+	return []metav1.Condition{
+		condition("Accepted", metav1.ConditionTrue, "Accepted", "nothing is in the way"),
+		condition("Verified", metav1.ConditionUnknown, "VerificationOff", "signatures are not verified"),
+		deployed,
+		progressing,
+		unreported,
+	}
+}
+
+func deployment(seen bool, counts NodeCounts, young bool) (deployed, progressing metav1.Condition) {
+	done := condition("Progressing", metav1.ConditionFalse, "UpToDate", "every pod is made from the current spec")
+	no := func(reason, message string) metav1.Condition {
+		return condition("Deployed", metav1.ConditionFalse, reason, message)
+	}
+	nodes := fmt.Sprintf("%d nodes", counts.Desired)
+	switch {
+	case !seen:
+		words := "the DaemonSet's controller has not seen the last change yet"
+		return no("RollingOut", words), condition("Progressing", metav1.ConditionTrue, "RollingOut", words)
+	case counts.Desired == 0:
+		return no("NoNodes", "no node matches nodeSelector, affinity and tolerations"), done
+	case counts.Starting > 0:
+		words := fmt.Sprintf("%d of %s are being started", counts.Starting, nodes)
+		return no("PodStarting", words), condition("Progressing", metav1.ConditionTrue, "Starting", words)
+	case young:
+		return no("Settling", nodes+" have not run for 30 s without a restart yet"), done
+	}
+	return condition("Deployed", metav1.ConditionTrue, "PodsSettled", "pods run on "+nodes), done
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
