@@ -15,7 +15,7 @@ from rig.kubeclient import JsonObject
 from rig.node import Node
 from rig.registry import Registry
 
-POD_TIMEOUT_S = 180
+POD_TIMEOUT_S = 420  # half a minute on a quiet machine, minutes when two guests share two busy cores
 
 
 @dataclass(frozen=True)

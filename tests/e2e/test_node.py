@@ -151,6 +151,7 @@ def test_a_daemonset_without_privileges_attaches_nothing(site: Site, fifo: str) 
 
 
 @pytest.mark.full
+@pytest.mark.timeout(2400)
 def test_a_daemonset_runs_on_two_nodes_with_kernels_of_their_own(site: Site, fifo: str) -> None:
     second = Node(site.cluster, site.images, kernels.obtain("7"), index=2)
     with node.running(second):
