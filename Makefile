@@ -174,7 +174,7 @@ bench-cluster: setup ## the operator beside a peer in Go and the API server's li
 .PHONY: clean
 clean: ## delete what was made inside this clone
 	rm -rf .venv dist build .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: distclean
 distclean: clean ## clean, and delete the cache
