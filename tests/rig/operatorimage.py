@@ -79,7 +79,15 @@ def _build(folder: Path) -> None:
     try:
         with step("building the operator's image"), Podman(scratch) as podman:
             _build_with(podman, scratch)
-            podman.run("save", "--format", "oci-dir", "--output", str(folder), "rig.test/sked:built")
+            podman.run(
+                "save",
+                "--format",
+                "oci-dir",
+                "--uncompressed",
+                "--output",
+                str(folder),
+                "rig.test/sked:built",
+            )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

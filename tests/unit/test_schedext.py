@@ -126,9 +126,8 @@ def run_tool(root: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The generated files, in a folder that a test may spoil."""
-    for file in (CRD, REFERENCE):
-        (tmp_path / file).parent.mkdir(parents=True)
-        shutil.copy(ROOT / file, tmp_path / file)
+    for folder in ("config", "charts", "docs/sked"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     return tmp_path
 
 
@@ -138,10 +137,23 @@ def test_what_is_generated_is_up_to_date() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("file", [CRD, REFERENCE], ids=str)
-def test_a_hand_edited_file_is_named_and_mended(copy: Path, file: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "word"),
+    [
+        (CRD, "Image of the scheduler"),
+        (REFERENCE, "Image of the scheduler"),
+        (Path("charts/sked/files/crd.yaml"), "Image of the scheduler"),
+        (Path("config/rbac/role.yaml"), "daemonsets"),
+        (Path("config/rbac/leader_election_role.yaml"), "leases"),
+        (Path("charts/sked/files/manager-rules.yaml"), "daemonsets"),
+        (Path("charts/sked/files/leader-election-rules.yaml"), "leases"),
+    ],
+    ids=str,
+)
+def test_a_hand_edited_file_is_named_and_mended(copy: Path, file: Path, word: str) -> None:
     good = (copy / file).read_text()
-    (copy / file).write_text(good.replace("Image of the scheduler", "Picture of the scheduler"))
+    assert word in good
+    (copy / file).write_text(good.replace(word, "something else"))
 
     done = run_tool(copy, "--check")
     assert done.returncode == 1

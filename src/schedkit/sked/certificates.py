@@ -14,7 +14,7 @@ from schedkit.kube.errors import ConfigError
 
 _log = structlog.get_logger()
 _LOOK_S = 30.0
-_MAKING_S = 60
+_MAKING_S = 300  # a second, unless the machine is emulated or very busy
 
 
 async def self_signed() -> ssl.SSLContext:
@@ -25,8 +25,13 @@ async def self_signed() -> ssl.SSLContext:
     maker = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "schedkit.sked.selfsigned", stdout=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(_MAKING_S):
-        pem, _ = await maker.communicate()
+    try:
+        async with asyncio.timeout(_MAKING_S):
+            pem, _ = await maker.communicate()
+    except TimeoutError as error:
+        maker.kill()
+        late = f"a certificate for metrics was not made within {_MAKING_S} s, so busy is this machine"
+        raise ConfigError(f"{late}: give one with --metrics-cert-path") from error
     if maker.returncode:
         raise ConfigError("a certificate for metrics could not be made: give one with --metrics-cert-path")
     return _serving_from_memory(pem)

@@ -25,12 +25,12 @@ from schedkit.sked import certificates
 from schedkit.sked.authorization import Gatekeeper
 from schedkit.sked.metrics import Metrics
 from schedkit.sked.observing import Cluster
+from schedkit.sked.permissions import LEASE_NAME
 from schedkit.sked.probes import Health
 from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.serving import listening
 from schedkit.sked.settings import Settings
 
-LEASE = "b4c95cb3.schedkit.io"
 CONTROLLER = "sked.schedkit.io/manager"
 
 _log = structlog.get_logger()
@@ -76,7 +76,7 @@ class Manager:
         if not self._settings.leader_elect:
             return None
         namespace = self._settings.namespace or self._client.namespace
-        return Elector(self._client, name=LEASE, namespace=namespace, identity=self._identity)
+        return Elector(self._client, name=LEASE_NAME, namespace=namespace, identity=self._identity)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve probes and metrics at once, and SchedExts as soon as it may."""
