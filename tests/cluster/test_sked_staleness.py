@@ -15,7 +15,7 @@ from rig.scenes import SCENES, Nodes, Outcome
 from rig.stage import Stage
 
 _AT_ONCE = 8  # plays
-_LATE_S = 4.0
+_LATE_S = 3.0
 KINDS = ("schedexts", "daemonsets", "pods")
 WATCHED = {*KINDS, "events", "nodes"}
 
@@ -54,8 +54,8 @@ async def play_late(stage: Stage, name: str, late_s: Mapping[str, float], rehear
     """The scene, with what the server tells about these kinds arriving late."""
     scene = SCENES[name]
     async with stage.play(f"late-{_word(name)}") as play:
-        play.quiet_s += _LATE_S
         await scenes.set_up(play, scene)
+        play.quiet_s += _LATE_S
         play.proxy.arm()
         play.proxy.late_s = late_s
         scene.deed(play.schedexts, play.nodes)
