@@ -27,3 +27,11 @@ def test_in_ten_minutes_nothing_but_the_lease_is_written(cluster: ControlPlane, 
         assert await scenes.stay_idle(stage, 600) == []
 
     stage.perform(cluster, nodes, play, at_once=1, limit_s=900)
+
+
+def test_a_write_in_that_time_would_be_noticed(cluster: ControlPlane, nodes: Nodes) -> None:
+    async def play(stage: Stage) -> None:
+        written = await scenes.stay_idle(stage, 5, meanwhile=scenes.suspend)
+        assert {"delete daemonsets", "update schedexts/status"} <= set(written)
+
+    stage.perform(cluster, nodes, play, at_once=1, limit_s=120)

@@ -10,14 +10,14 @@ import pytest
 
 from rig import scenes, stage
 from rig.controlplane import ControlPlane
-from rig.polling import eventually
+from rig.polling import soon
 from rig.scenes import SCENES, Nodes, Outcome
-from rig.stage import Play, Stage
+from rig.stage import Stage
 
 _AT_ONCE = 8  # plays
-_LATE_S = 4.0
+_LATE_S = 3.0
 KINDS = ("schedexts", "daemonsets", "pods")
-WATCHED = (*KINDS, "events", "nodes")
+WATCHED = {*KINDS, "events", "nodes"}
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ async def play_late(stage: Stage, name: str, late_s: Mapping[str, float], rehear
     """The scene, with what the server tells about these kinds arriving late."""
     scene = SCENES[name]
     async with stage.play(f"late-{_word(name)}") as play:
-        play.quiet_s += _LATE_S
         await scenes.set_up(play, scene)
+        play.quiet_s += _LATE_S
         play.proxy.arm()
         play.proxy.late_s = late_s
         scene.deed(play.schedexts, play.nodes)
@@ -98,19 +98,17 @@ async def play_blind(stage: Stage, name: str, rehearsed: Outcome, *, forgotten: 
     scene = SCENES[name]
     async with stage.play(f"blind-{_word(name)}") as play:
         manager = await scenes.set_up(play, scene)
+        await soon(lambda: play.proxy.watched >= WATCHED, "it watches everything")
         play.proxy.blind = True
         play.proxy.cut()
-        await eventually(lambda: _said(play, "watch_lost"), "it notices")
+        await soon(lambda: not play.proxy.watched and manager.says("watch_lost"), "it notices", poll_s=0.1)
         scene.deed(play.schedexts, play.nodes)
         scene.last(play.schedexts, play.nodes)
-        play.proxy.forgetful = set(WATCHED) if forgotten else set()
+        play.proxy.forgetful = WATCHED.copy() if forgotten else set()
         play.proxy.blind = False
+        await soon(lambda: play.proxy.watched >= WATCHED, "it sees again", timeout_s=60)
         await play.await_picture(lambda seen: seen == rehearsed.seen, f"{name}, unseen at first")
         return [line["event"] for line in manager.lines()]
-
-
-async def _said(play: Play, word: str) -> bool:
-    return word in play.managers[-1].log()
 
 
 @pytest.mark.parametrize("extent", EXTENTS)

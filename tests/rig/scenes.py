@@ -167,7 +167,7 @@ async def perform(stage: Stage, name: str, doom: Doom, rehearsed: Outcome) -> Ou
         return Outcome(died, writes, seen)
 
 
-async def stay_idle(stage: Stage, for_s: float) -> list[str]:
+async def stay_idle(stage: Stage, for_s: float, *, meanwhile: Deed = nothing) -> list[str]:
     """What a manager whose SchedExts are all at rest writes in that time, beside renewals of its lease."""
     async with stage.play("idle") as play:
         manager.let_lead(play.cluster, play.schedexts.namespace)
@@ -176,6 +176,7 @@ async def stay_idle(stage: Stage, for_s: float) -> list[str]:
         await play.start(*leading)
         await play.await_picture(runs, "all is at rest")
         since = play.cluster.audit_log.position()
+        meanwhile(play.schedexts, play.nodes)
         await asyncio.sleep(for_s)
         asked = play.cluster.audit(since=since, user=USER, namespace=play.schedexts.namespace)
         written = [f"{each.verb} {each.resource}" for each in asked if each.verb not in _READING]

@@ -28,6 +28,7 @@ _CLUSTER_WIDE = re.compile(r"^(/api/v1|/apis/[^/]+/[^/]+)/(schedexts|daemonsets|
 _RESOURCE = re.compile(r"^/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/([a-z]+)")
 _VERSION = re.compile(r"(?<=[?&]resourceVersion=)[^&]*")
 _OF_THE_CONNECTION = frozenset({"host", "connection", "content-length", "transfer-encoding"})
+_LEASES = "/leases"
 _FIRST_VERSION = "1"  # older than anything that a server with a past remembers
 
 
@@ -55,7 +56,8 @@ class WriteProxy:
     namespace: str
     session: aiohttp.ClientSession
     port: int = 0  # known once it listens
-    writes: list[str] = field(default_factory=list)  # since it was last armed: verb and path
+    # verb and path, since it was last armed; a lease that is renewed is a sign of life, and not counted
+    writes: list[str] = field(default_factory=list)
     late_s: Mapping[str, float] = field(default_factory=dict)  # how late events of a resource arrive
     blind: bool = False  # whether nothing can be read
     forgetful: set[str] = field(default_factory=set)  # resources whose next watch asks for too old a version
@@ -63,7 +65,7 @@ class WriteProxy:
     _kill: Callable[[], object] | None = None
     _dead: bool = False  # what a killed manager sent before it died is dropped
     _wrote_at: float = 0
-    _watching: set[asyncio.Transport] = field(default_factory=set)
+    _watching: dict[asyncio.Transport, str] = field(default_factory=dict)  # what is watched there
 
     # What a test does
 
@@ -76,6 +78,11 @@ class WriteProxy:
     def quiet_s(self) -> float:
         """How long ago the last write was."""
         return time.monotonic() - self._wrote_at
+
+    @property
+    def watched(self) -> set[str]:
+        """Resources that are being watched."""
+        return set(self._watching.values())
 
     def cut(self) -> None:
         """End every watch without a word."""
@@ -92,19 +99,21 @@ class WriteProxy:
 
     async def _write(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
-        self.writes.append(f"{request.method} {request.path}")
-        self._wrote_at = time.monotonic()
-        moments = self._moments()
+        moments = self._moments(f"{request.method} {request.path}")
         if Moment.BEFORE in moments:
             return self._strike(request)
         async with self._forwarded(request, body) as answer:
             said = web.Response(status=answer.status, headers=_kept(answer.headers), body=await answer.read())
         return self._strike(request) if Moment.AFTER in moments else said
 
-    def _moments(self) -> set[Moment]:
-        """When the manager dies during the last write: at one moment, or at none."""
+    def _moments(self, write: str) -> set[Moment]:
+        """When the manager dies during that write: at one moment, or at none."""
+        if _LEASES in write:
+            return set()
+        self.writes.append(write)
+        self._wrote_at = time.monotonic()
         doom = self._doom
-        if doom is None or not doom.counted.search(self.writes[-1]):
+        if doom is None or not doom.counted.search(write):
             return set()
         number = sum(doom.counted.search(write) is not None for write in self.writes)
         return {doom.moment} if number == doom.number else set()
@@ -142,13 +151,13 @@ class WriteProxy:
         response = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
         await response.prepare(request)
         transport = _transport(request)
-        self._watching.add(transport)
+        self._watching[transport] = _resource(request)
         try:
             with suppress(ConnectionResetError):  # the manager is gone, or was cut off
                 async for chunk in self._held_back(answer.content, _resource(request)):
                     await response.write(chunk)
         finally:
-            self._watching.discard(transport)
+            self._watching.pop(transport, None)
         return response
 
     async def _held_back(self, content: aiohttp.StreamReader, resource: str) -> AsyncIterator[bytes]:

@@ -25,7 +25,9 @@ class Permission:
 
 
 EVERYWHERE = (
-    Permission(GROUP, PLURAL, ("list", "watch"), "what users ask for"),
+    Permission(
+        GROUP, PLURAL, ("get", "list", "watch"), "what users ask for; `get` tells whether they still do"
+    ),
     Permission(GROUP, f"{PLURAL}/status", ("update",), "the answer to it"),
     Permission(
         GROUP,

@@ -154,7 +154,7 @@ class Reconciler:
         """Carry out one action; the only place where the cluster is changed."""
         match action:
             case CreateDaemonSet(body):
-                await self._create(key, body)
+                await self._create(key, observation.schedext, body)
             case PatchDaemonSet(name):
                 _log.info("daemonset_patching", schedext=str(key), fields=_fields(action))
                 changed = await self._client.change(DAEMON_SETS, action.body, name, key.namespace)
@@ -170,7 +170,9 @@ class Reconciler:
             case _:
                 assert_never(action)
 
-    async def _create(self, key: Key, body: DaemonSet) -> None:
+    async def _create(self, key: Key, schedext: SchedExt, body: DaemonSet) -> None:
+        if not await self._is_still_there(key, schedext):
+            return  # the watch is about to say so
         _log.info("daemonset_creating", schedext=str(key))
         try:
             self._cluster.sight(key, await self._client.create(DAEMON_SETS, body, key.namespace))
@@ -178,6 +180,17 @@ class Reconciler:
             # the cache is behind, or it is somebody else's, which no watch shows
             self._cluster.sight(key, await self._client.find(DAEMON_SETS, key.name, key.namespace))
             self.deploying.queue.add(key)
+
+    async def _is_still_there(self, key: Key, schedext: SchedExt) -> bool:
+        """Whether it is worth a DaemonSet; asked of the server when it had one before.
+
+        That one may be gone because the SchedExt is, and the watch not that far yet: another one would start
+        the scheduler once more, until it is collected like the first. A new SchedExt costs no request.
+        """
+        if schedext.status is None:
+            return True
+        found = await self._client.find(SCHEDEXTS, key.name, key.namespace)
+        return found is not None and found.metadata.uid == schedext.metadata.uid
 
     async def _write_status(self, key: Key, action: WriteStatus) -> None:
         body = {
