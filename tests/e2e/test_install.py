@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from rig import images, operatorimage, reporting
+from rig import images, operatorimage, polling, reporting
 from rig.controlplane import ControlPlane
 from rig.installation import NAMESPACE, ROOT, make
 from rig.kubeclient import JsonObject
@@ -25,6 +25,9 @@ SAMPLE = ROOT / "config/samples/sked_v1_schedext.yaml"
 _SCHEDEXT = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty"
 _STARTED_S = 900  # an emulated machine pulls 70 MB and starts Python twice: minutes, if others are busy
 _LIMIT_MIB = 128
+
+# an emulated node spends two minutes of CPU time on the operator's image alone
+pytestmark = [pytest.mark.full, pytest.mark.timeout(2400)]
 
 Fleet = tuple[ControlPlane, Registry, Node]
 
@@ -52,7 +55,7 @@ class Operator:
         self.cluster.apply(sample)
 
     def await_attached(self) -> None:
-        self.site.until(lambda: self.site.state() == "enabled", "the kernel is enabled")
+        polling.until(lambda: self.site.state() == "enabled", "the kernel is enabled", timeout_s=_STARTED_S)
 
     def attaches(self) -> int:
         """How often the kernel has attached a scheduler since it booted."""
