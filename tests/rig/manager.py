@@ -98,6 +98,7 @@ class Manager:
 
     def scrape(self, token: str | None = None) -> tuple[int, str]:
         """Code and words of the metrics page, whoever signed its certificate."""
+        self.await_word("metrics_served")
         tls = ssl.create_default_context()
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         connection = http.client.HTTPSConnection("127.0.0.1", self.metrics, timeout=10, context=tls)

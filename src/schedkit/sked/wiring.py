@@ -12,6 +12,7 @@ import ssl
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 import structlog
 
@@ -29,7 +30,7 @@ from schedkit.sked.permissions import LEASE_NAME
 from schedkit.sked.probes import Health
 from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.serving import listening
-from schedkit.sked.settings import Settings
+from schedkit.sked.settings import Address, Settings
 
 CONTROLLER = "sked.schedkit.io/manager"
 
@@ -84,7 +85,8 @@ class Manager:
         if self._settings.enable_http2:
             _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
         await self._serve_probes()
-        await self._serve_metrics()
+        if (address := self._settings.metrics_bind_address) is not None:
+            self._background.append(partial(self._serve_metrics, address))
         await serve(
             self._cluster.informers,
             self._reconciler.controllers,
@@ -102,22 +104,22 @@ class Manager:
         await self._stack.enter_async_context(listening(address, health.routes))
         _log.info("probes_served", address=str(address))
 
-    async def _serve_metrics(self) -> None:
-        address, is_secure = self._settings.metrics_bind_address, self._settings.metrics_secure
-        if address is None:
-            return
+    async def _serve_metrics(self, address: Address) -> None:
+        """Beside the work, which does not wait for a certificate; until cancelled."""
+        is_secure = self._settings.metrics_secure
         page = Gatekeeper(self._client).guard(self._metrics.page) if is_secure else self._metrics.page
-        tls = await self._metrics_tls() if is_secure else None
-        await self._stack.enter_async_context(listening(address, {"/metrics": page}, tls))
-        _log.info("metrics_served", address=str(address), secure=is_secure)
+        tls, keep = await self._metrics_tls() if is_secure else (None, asyncio.Event().wait)
+        async with listening(address, {"/metrics": page}, tls):
+            _log.info("metrics_served", address=str(address), secure=is_secure)
+            await keep()
 
-    async def _metrics_tls(self) -> ssl.SSLContext:
+    async def _metrics_tls(self) -> tuple[ssl.SSLContext, Callable[[], Awaitable[object]]]:
+        """And what must go on for it to stay good."""
         folder = self._settings.metrics_cert_path
         if folder is None:
-            return await certificates.self_signed()
+            return await certificates.self_signed(), asyncio.Event().wait
         mounted = certificates.Mounted(folder)
-        self._background.append(mounted.run)
-        return mounted.tls
+        return mounted.tls, mounted.run
 
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Begin when the caches are full, and this process may."""
