@@ -29,7 +29,7 @@ TIMEOUT ?= 600
 CMD ?= uname -a
 
 # the operator's image, and what to build it from and with; empty: the tools choose, or ask
-export IMG ?=
+IMG ?=
 export CONTAINER_TOOL ?=
 BASE ?=
 PYTHON_VERSION ?= 3.11
@@ -39,8 +39,11 @@ export RIG_NODES := $(value NODES)
 export RIG_KERNEL := $(value KERNEL)
 export RIG_TIMEOUT := $(value TIMEOUT)
 export RIG_COMMAND := $(value CMD)
+export OPERATOR_IMAGE := $(value IMG)
+export OPERATOR_BASE := $(value BASE)
+export OPERATOR_PYTHON := $(value PYTHON_VERSION)
 # make would export what stands on its command line itself, expanded: $(shell …) would run on the host
-unexport NODES KERNEL TIMEOUT CMD
+unexport NODES KERNEL TIMEOUT CMD IMG BASE PYTHON_VERSION
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
 # where rigs find uv, also when the machine has none
@@ -137,7 +140,7 @@ vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7) and TIMEOUT=SE
 
 .PHONY: docker-build
 docker-build: setup ## build the operator's image as IMG=registry/repository:tag
-	$(PYTHON) tools/image.py --python $(PYTHON_VERSION) $(addprefix --base ,$(BASE))
+	$(PYTHON) tools/image.py
 
 .PHONY: install
 install: manifests ## install the CRD alone

@@ -1,4 +1,4 @@
-"""Builds the operator's image with whichever of podman, buildah and docker is there, and tags it `$IMG`.
+"""Builds the operator's image with whichever of podman, buildah and docker is there, and tags it `IMG=…`.
 
 Everything that goes into the image is laid out in `build/image` first: the packages of `uv.lock`, checked
 against its hashes, for the Python and platform of the base image, and schedkit itself. The build itself
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 CONTEXT = ROOT / "build/image"
 _ENGINES = ("podman", "buildah", "docker")
 _WHEELS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _COMMAND = """\
 #!/usr/bin/python3
 from schedkit.sked.main import main
@@ -32,6 +32,7 @@ main()
 
 def lay_out(context: Path, *, python: str, architecture: str) -> None:
     """Fill the folder with the image's files, at their places in it."""
+    os.umask(0o022)  # the image's user is another than the one who builds it
     shutil.rmtree(context, ignore_errors=True)
     library = context / "opt/schedkit"
     _install_packages(library, python=python, architecture=architecture)
@@ -91,12 +92,18 @@ def build(image: str, *, base: str | None, architecture: str) -> None:
 def main() -> int:
     """Build, or say in one line why not."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--base", help="instead of the base image that Containerfile names")
-    parser.add_argument("--python", default="3.11", help="the Python of the base image")
+    parser.add_argument(
+        "--base",
+        default=os.environ.get("OPERATOR_BASE"),
+        help="instead of the base image that Containerfile names",
+    )
+    parser.add_argument(
+        "--python", default=os.environ.get("OPERATOR_PYTHON", "3.11"), help="the Python of the base image"
+    )
     parser.add_argument("--architecture", choices=_WHEELS, default=_MACHINES.get(platform.machine(), "amd64"))
     chosen = parser.parse_args()
     try:
-        image = require_image(os.environ.get("IMG", ""))
+        image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
         engine()  # before the long part
         lay_out(CONTEXT, python=chosen.python, architecture=chosen.architecture)
         build(image, base=chosen.base, architecture=chosen.architecture)

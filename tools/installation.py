@@ -1,6 +1,6 @@
 """Puts the operator into the cluster that kubectl points at, or takes it out again; `make` calls it.
 
-What is applied is what `kubectl kustomize` makes of `config/`, with the image of `$IMG`.
+What is applied is what `kubectl kustomize` makes of `config/`, with the image of `IMG=…`.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def uninstall() -> None:
 
 
 def deploy() -> None:
-    """Everything, with `$IMG` as the manager."""
-    image = require_image(os.environ.get("IMG", ""))
+    """Everything, with `IMG=…` as the manager."""
+    image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
     require_cluster()
     kubectl("apply", "-f", "-", stdin=rendered(image))
     say("next: kubectl --namespace sked-system get pods")
@@ -120,7 +120,7 @@ def undeploy() -> None:
 
 def build_installer() -> None:
     """`dist/install.yaml`, for `kubectl apply -f`; no cluster is asked."""
-    text = rendered(require_image(os.environ.get("IMG", "")))
+    text = rendered(require_image(os.environ.get("OPERATOR_IMAGE", "")))
     file = ROOT / "dist/install.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)

@@ -262,6 +262,23 @@ def test_an_event_that_repeats_is_counted_and_kubectl_shows_it(cluster: ControlP
     play(scenario)
 
 
+def test_what_waits_to_be_told_is_told_before_the_end(cluster: ControlPlane, namespace: str) -> None:
+    async def scenario() -> None:
+        async with connected(cluster) as client:
+            recorder = Recorder(client, controller="example.com/test", instance="test-1")
+            about = _about(cluster, namespace)
+            for number in range(30):
+                recorder.record(Occurrence(about, "Last", f"word {number}"))
+            await recorder.flush(within_s=30)
+            assert len(_events(cluster, namespace)) == 30
+
+            recorder.record(Occurrence(about, "Late", "no time is left"))
+            await recorder.flush(within_s=0)
+            assert recorder.dropped == 1
+
+    play(scenario)
+
+
 def test_a_flood_of_events_is_thinned_and_what_is_too_much_is_dropped(
     cluster: ControlPlane, namespace: str
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -110,6 +112,21 @@ def test_metrics_are_for_those_who_may_read_them(
     assert 'sked_watch_age_seconds{resource="nodes"}' in shown
     assert 'sked_queue_depth{controller="status"}' in shown
     assert reader not in sked.log()
+
+
+def test_a_flood_of_wrong_tokens_costs_the_api_server_little_and_shuts_no_reader_out(
+    cluster: ControlPlane, sked: Manager, namespace: str
+) -> None:
+    reader = cluster.token(namespace)
+    _let_read_metrics(cluster, namespace)
+    polling.until(lambda: sked.scrape(reader)[0] == 200, "the reader is let in")
+
+    with ThreadPoolExecutor(20) as strangers:
+        codes = Counter(strangers.map(lambda number: sked.scrape(f"wrong-{number}")[0], range(200)))
+
+    assert set(codes) == {401, 503}
+    assert sked.scrape(reader)[0] == 200
+    assert sked.scrape("no-letters-\xff")[0] == 401
 
 
 def _let_read_metrics(cluster: ControlPlane, namespace: str) -> None:
@@ -293,6 +310,40 @@ def test_a_refused_daemon_set_is_reported_and_made_when_it_may_be(
     cluster.client.delete(f"{quotas}/none")
     schedexts.await_reason("Accepted", "Accepted", timeout_s=60)
     schedexts.await_daemon_set()
+
+
+def test_a_webhook_that_is_down_is_named_until_it_is_gone(
+    cluster: ControlPlane, schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    """The API server answers 500 then: not a refusal, but nobody else would tell."""
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    cluster.client.create(hooks, _dead_webhook(schedexts.namespace))
+
+    schedexts.create(nodeSelector=nowhere)
+
+    found = schedexts.await_reason("Accepted", "DaemonSetRefused")
+    assert 'failed calling webhook "dead.example.com"' in found["message"]
+    cluster.client.delete(f"{hooks}/{schedexts.namespace}")
+    schedexts.await_reason("Accepted", "Accepted", timeout_s=60)
+
+
+def _dead_webhook(namespace: str) -> JsonObject:
+    """Asked about every DaemonSet of the namespace, where nobody answers."""
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["daemonsets"],
+    }
+    hook = {
+        "name": "dead.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {"metadata": {"name": namespace}, "webhooks": [hook]}
 
 
 def test_two_that_want_the_same_nodes_name_each_other_until_one_goes(

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from rig import faultproxy, polling
 from rig.faultproxy import Asked, answer, stream
@@ -192,13 +193,15 @@ def test_an_object_that_does_not_fit_spoils_neither_list_nor_watch() -> None:
         event("MODIFIED", thing("c", 6, spec={"size": "huge"}))
         + event("ADDED", thing("b", 7, spec={"size": 1}))
     )
-    informer, _, _ = follow(
-        listed(5, thing("a", 4, spec=[]), thing("c", 3, spec={"size": 3})),
-        watch,
-        forever,
-        until=lambda each: "b" in names(each),
-    )
+    with capture_logs() as lines:
+        informer, _, _ = follow(
+            listed(5, thing("a", 4, spec=[]), thing("c", 3, spec={"size": 3})),
+            watch,
+            forever,
+            until=lambda each: "b" in names(each),
+        )
 
+    assert [line["key"] for line in lines if line["event"] == "object_misfit"] == [str(A), str(C)]
     assert names(informer) == {"b", "c"}
     kept = informer.store.get(C)
     assert kept is not None

@@ -106,6 +106,31 @@ def test_a_value_reaches_the_rig_as_it_was_typed(
     assert done.stdout == ""  # what the rig prints is all there is to see
 
 
+@pytest.mark.parametrize(
+    ("variable", "exported"),
+    [("IMG", "OPERATOR_IMAGE"), ("BASE", "OPERATOR_BASE"), ("PYTHON_VERSION", "OPERATOR_PYTHON")],
+)
+def test_a_value_reaches_the_installation_as_it_was_typed(
+    variable: str, exported: str, tmp_path: Path
+) -> None:
+    stand_in = tmp_path / "python"
+    stand_in.write_text(f'#!/bin/sh\nprintf %s "${exported}" > {tmp_path}/value\n')
+    stand_in.chmod(0o755)
+    typed = f"""-x "it's $(uname -r)" $(shell touch {tmp_path}/ran-on-the-host); exit 3"""
+
+    subprocess.run(
+        ["make", "--old-file=.venv/.ready", "docker-build", f"PYTHON={stand_in}", f"{variable}={typed}"],
+        cwd=ROOT,
+        env=bare_environment(),
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+
+    assert (tmp_path / "value").read_text() == typed
+    assert not (tmp_path / "ran-on-the-host").exists()
+
+
 def test_help_names_every_kernel_and_how_many_nodes_there_may_be() -> None:
     described = subprocess.run(
         ["make"],

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
 import pytest
+import yaml
 from aiohttp import web
 
 from rig.processes import free_port
@@ -22,12 +24,14 @@ from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
 from schedkit.kube.errors import ConfigError
 from schedkit.kube.informer import Informer
-from schedkit.sked import certificates, selfsigned
+from schedkit.sked import certificates, selfsigned, serving, wiring
 from schedkit.sked.certificates import Mounted
 from schedkit.sked.kinds import NODES
 from schedkit.sked.probes import Health
 from schedkit.sked.serving import Handler, listening, plain
 from schedkit.sked.settings import Address
+
+ROOT = Path(__file__).parents[2]
 
 
 def play(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -60,6 +64,43 @@ def test_a_server_answers_its_paths_and_no_others() -> None:
             assert await ask(f"{base}/other") == (404, "nothing is here: there is /hello\n")
 
     play(scenario)
+
+
+def test_whoever_holds_connections_open_makes_way_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_CONNECTIONS", 3)
+
+    async def scenario() -> None:
+        port = free_port()
+        async with listening(Address("127.0.0.1", port), ROUTES):
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            assert await ask(f"http://127.0.0.1:{port}/hello") == (200, "hello\n")
+            with suppress(ConnectionResetError):
+                assert await held[0][0].read() == b""  # the oldest was ended
+            for _, writer in held:
+                writer.close()
+
+    play(scenario)
+
+
+def test_who_never_begins_to_speak_tls_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_HANDSHAKE_S", 0.2)
+
+    async def scenario() -> None:
+        port = free_port()
+        async with listening(Address("127.0.0.1", port), ROUTES, await certificates.self_signed()):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""  # would wait for the scenario's limit otherwise
+            writer.close()
+
+    play(scenario)
+
+
+def test_a_manager_is_done_before_the_kubelet_loses_its_patience() -> None:
+    deployment = yaml.safe_load((ROOT / "config/manager/manager.yaml").read_text())
+    patience_s = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+
+    assert patience_s > wiring.GRACE_S + wiring.EVENTS_S + wiring.RELEASE_S
 
 
 def test_a_process_that_has_seen_nothing_yet_lives_but_is_not_ready() -> None:
@@ -110,6 +151,10 @@ def test_a_replaced_certificate_is_shown_on_new_connections_and_a_broken_one_is_
             assert await ask(url, trusting(new)) == (200, "hello\n")
 
             (tmp_path / "tls.crt").write_text("half of a certif")
+            mounted.look()
+            assert await ask(url, trusting(new)) == (200, "hello\n")
+
+            (tmp_path / "tls.crt").write_bytes(parts(old)[1])  # good, but of another key
             mounted.look()
             assert await ask(url, trusting(new)) == (200, "hello\n")
 

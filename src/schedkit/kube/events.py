@@ -7,6 +7,7 @@ import datetime as dt
 import hashlib
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -104,6 +105,16 @@ class Recorder:
                 continue
             tokens -= 1
             await self.write_one()
+
+    async def flush(self, *, within_s: float) -> None:
+        """Write what waits, as far as time allows; the rest is lost, and counted."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._pending:
+                    await self.write_one()
+        if self._pending:
+            self.dropped += sum(self._pending.values())
+            _log.warning("events_lost", count=sum(self._pending.values()))
 
     async def write_one(self) -> None:
         """Write what has waited longest, if anything does."""

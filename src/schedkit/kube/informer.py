@@ -139,6 +139,8 @@ class Informer(Generic[T]):
             await asyncio.sleep(0)  # others may run between pages, also when the next is already here
         for key in self.store.keys() - seen - misfits.keys():
             self._drop(key)
+        for key in misfits.keys() - self.misfits.keys():
+            self._say("object_misfit", DecodeError(misfits[key]), key=str(key))
         self.misfits = misfits
         self._version = version
         self._listed_at = self._alive_at = time.monotonic()

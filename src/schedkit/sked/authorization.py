@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +16,17 @@ from aiohttp import web
 from schedkit.kube.client import Client
 from schedkit.kube.errors import KubeError
 from schedkit.kube.resources import Metadata, Resource
+from schedkit.kube.retries import Patience
+from schedkit.kube.transport import no_fence
 from schedkit.sked.serving import Handler, plain
 
 _log = structlog.get_logger()
-_REMEMBERED = 64
+_REMEMBERED = 64  # of those who may, and as many of those who may not
 _GRANTED_S, _DENIED_S = 60.0, 5.0  # how long an answer is good for
+# anybody may send tokens: what they cost the API server, and keep from the manager's own work, is bounded
+_AT_ONCE = 4
+_A_SECOND = 20
+_PATIENCE = Patience(attempt_s=5, total_s=5, attempts=1)
 _SCHEME = "Bearer "
 
 
@@ -74,47 +80,76 @@ class Verdict:
 _GRANTED = Verdict(200, "ok")
 _NO_TOKEN = Verdict(401, "send a token of a service account: Authorization: Bearer ...")
 _UNKNOWN = Verdict(401, "the API server does not know this token")
+_TOO_MANY = Verdict(503, "too many ask at once: try again later")
+_UNREACHABLE = Verdict(503, "the API server cannot be asked who you are: try again later")
+
+
+class _Memory:
+    """Verdicts by token, the latest few, each for a while."""
+
+    def __init__(self, lasts_s: float) -> None:
+        self._lasts_s = lasts_s
+        self._verdicts: OrderedDict[bytes, tuple[Verdict, float]] = OrderedDict()
+
+    def get(self, key: bytes) -> Verdict | None:
+        """What was found, if that is still good."""
+        verdict, until = self._verdicts.get(key, (None, 0.0))
+        return verdict if time.monotonic() < until else None
+
+    def add(self, key: bytes, verdict: Verdict) -> None:
+        """Keep it; the oldest is forgotten for it."""
+        self._verdicts[key] = (verdict, time.monotonic() + self._lasts_s)
+        self._verdicts.move_to_end(key)
+        while len(self._verdicts) > _REMEMBERED:
+            self._verdicts.popitem(last=False)
 
 
 class Gatekeeper:
-    """Asks the API server about tokens, and remembers its answers for a while."""
+    """Asks the API server who may get a path, and remembers its answers for a while."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._known: OrderedDict[tuple[bytes, str], tuple[Verdict, float]] = OrderedDict()
+    def __init__(self, client: Client, path: str) -> None:
+        self._client, self._path = client.fenced(no_fence, patience=_PATIENCE), path
+        # apart, so that a flood of wrong tokens drives out no right one
+        self._granted, self._denied = _Memory(_GRANTED_S), _Memory(_DENIED_S)
+        self._asking = 0
+        self._asked_at: deque[float] = deque(maxlen=_A_SECOND)
 
     def guard(self, handler: Handler) -> Handler:
         """The same handler, for those who may."""
 
         async def guarded(request: web.BaseRequest) -> web.Response:
-            verdict = await self._judge(request)
+            verdict = await self._judge(request.headers.get("Authorization", ""))
             return await handler(request) if verdict is _GRANTED else plain(verdict.status, verdict.words)
 
         return guarded
 
-    async def _judge(self, request: web.BaseRequest) -> Verdict:
-        header = request.headers.get("Authorization", "")
+    async def _judge(self, header: str) -> Verdict:
         token = header.removeprefix(_SCHEME).strip()
-        if not header.startswith(_SCHEME) or not token:
+        if not header.startswith(_SCHEME) or not token.isascii() or not token:
             return _NO_TOKEN
-        # a token itself is not kept
-        key = (hashlib.sha256(token.encode()).digest(), request.path)
-        verdict, until = self._known.get(key, (_UNKNOWN, 0.0))
-        return verdict if time.monotonic() < until else await self._ask(key, token, request.path)
+        key = hashlib.sha256(token.encode()).digest()  # a token itself is not kept
+        return self._granted.get(key) or self._denied.get(key) or await self._ask(key, token)
 
-    async def _ask(self, key: tuple[bytes, str], token: str, path: str) -> Verdict:
+    async def _ask(self, key: bytes, token: str) -> Verdict:
+        if self._is_busy():
+            return _TOO_MANY
+        self._asking += 1
+        self._asked_at.append(time.monotonic())
         try:
-            verdict = await self._review(token, path)
+            verdict = await self._review(token)
         except KubeError as error:
             _log.warning("reader_not_judged", reason=str(error))
-            return Verdict(503, "the API server cannot be asked who you are: try again later")
-        lasts_s = _GRANTED_S if verdict is _GRANTED else _DENIED_S
-        self._known[key] = (verdict, time.monotonic() + lasts_s)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+            return _UNREACHABLE
+        finally:
+            self._asking -= 1
+        (self._granted if verdict is _GRANTED else self._denied).add(key, verdict)
         return verdict
 
-    async def _review(self, token: str, path: str) -> Verdict:
+    def _is_busy(self) -> bool:
+        oldest = self._asked_at[0] if len(self._asked_at) == _A_SECOND else 0.0
+        return self._asking >= _AT_ONCE or time.monotonic() - oldest < 1
+
+    async def _review(self, token: str) -> Verdict:
         review = await self._client.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
         if not review.status.authenticated:
             return _UNKNOWN
@@ -124,10 +159,10 @@ class Gatekeeper:
             "uid": user.uid,
             "groups": user.groups,
             "extra": user.extra,
-            "nonResourceAttributes": {"path": path, "verb": "get"},
+            "nonResourceAttributes": {"path": self._path, "verb": "get"},
         }
         answer = await self._client.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, asked))
-        words = f"{user.username} may not get {path}: bind it to the metrics reader's ClusterRole"
+        words = f"{user.username} may not get {self._path}: bind it to the metrics reader's ClusterRole"
         return _GRANTED if answer.status.allowed else Verdict(403, words)
 
 

@@ -65,6 +65,9 @@ class Mounted:
         try:
             seen = self._times()
             if seen != self._seen:
+                _serving(
+                    self._certificate, self._key
+                )  # a pair that does not fit would take the old key along
                 self.tls.load_cert_chain(self._certificate, self._key)
                 self._seen = seen
                 _log.info("certificate_replaced", file=str(self._certificate))

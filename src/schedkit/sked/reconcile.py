@@ -16,7 +16,14 @@ import structlog
 
 from schedkit.kube.client import Client
 from schedkit.kube.controller import DONE, Controller, Observer, Result
-from schedkit.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, NotFoundError
+from schedkit.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    UnavailableError,
+)
 from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key, key_of
@@ -124,9 +131,10 @@ class Reconciler:
         try:
             for write in writes:
                 await self.perform(key, observation, write)
-        except (InvalidError, ForbiddenError) as error:
-            self._refusals[key] = error.message
-            self.reporting.queue.add(key)
+        except KubeError as error:
+            if (refusal := _refusal(error)) is not None:
+                self._refusals[key] = refusal
+            self.reporting.queue.add(key)  # whatever happened, the user is told how things are
             raise
         self._refusals.pop(key, None)
         self._wake_reporting(key)
@@ -242,6 +250,18 @@ def _is_the_same(old: DaemonSet, new: DaemonSet) -> bool:
         now.labels,
     )
     return same_owner and old.spec == new.spec
+
+
+def _refusal(error: KubeError) -> str | None:
+    """What the server, or a webhook it asks, has against the DaemonSet; None: that is not what happened."""
+    match error:
+        case ConflictError():
+            return None  # somebody was faster
+        case ApiError():
+            return error.message
+        case UnavailableError(answered=True):
+            return str(error)
+    return None
 
 
 def _controller_has_seen(daemon_set: DaemonSet | None) -> bool:

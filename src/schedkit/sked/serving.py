@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLContext
@@ -14,6 +15,20 @@ from schedkit.sked.settings import Address
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
 _READING = frozenset({"GET", "HEAD"})
 _SHUTDOWN_S = 1  # nobody waits for a probe that came too late
+# strangers may connect: what they hold open must never cost the manager its memory
+_CONNECTIONS = 64
+_HANDSHAKE_S = 5.0
+_IDLE_S = 15.0
+
+
+class _Server(web.Server):
+    """A server that keeps few connections: the oldest gives way to a new one, so that nobody is shut out."""
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Let it in."""
+        super().connection_made(handler, transport)
+        if len(held := self.connections) > _CONNECTIONS and (oldest := held[0].transport) is not None:
+            oldest.abort()
 
 
 @asynccontextmanager
@@ -30,11 +45,15 @@ async def listening(
             return plain(405, "this can only be read")
         return await handler(request)
 
-    runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=_SHUTDOWN_S)
+    server = _Server(answer, access_log=None, keepalive_timeout=_IDLE_S)
+    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, address.host, address.port, ssl_context=tls).start()
-        yield
+        # not web.TCPSite, which lets a stranger take a minute for a handshake
+        async with await asyncio.get_running_loop().create_server(
+            server, address.host, address.port, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_S if tls else None
+        ):
+            yield
     finally:
         await runner.cleanup()
 

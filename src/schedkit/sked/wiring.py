@@ -33,6 +33,8 @@ from schedkit.sked.serving import listening
 from schedkit.sked.settings import Address, Settings
 
 CONTROLLER = "sked.schedkit.io/manager"
+# the work at hand, then events about it, then the lease: all before the kubelet's patience ends
+GRACE_S, EVENTS_S, RELEASE_S = 4.0, 2.0, 3.0
 
 _log = structlog.get_logger()
 
@@ -93,6 +95,7 @@ class Manager:
             stop,
             lead=self._lead,
             beside=self._background,
+            grace_s=GRACE_S,
         )
 
     async def _serve_probes(self) -> None:
@@ -107,7 +110,11 @@ class Manager:
     async def _serve_metrics(self, address: Address) -> None:
         """Beside the work, which does not wait for a certificate; until cancelled."""
         is_secure = self._settings.metrics_secure
-        page = Gatekeeper(self._client).guard(self._metrics.page) if is_secure else self._metrics.page
+        page = (
+            Gatekeeper(self._client, "/metrics").guard(self._metrics.page)
+            if is_secure
+            else self._metrics.page
+        )
         tls, keep = await self._metrics_tls() if is_secure else (None, asyncio.Event().wait)
         async with listening(address, {"/metrics": page}, tls):
             _log.info("metrics_served", address=str(address), secure=is_secure)
@@ -124,7 +131,12 @@ class Manager:
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Begin when the caches are full, and this process may."""
         _give_memory_back()
-        await (self._elector.lead(work) if self._elector else work())
+        await (self._elector.lead(partial(self._shift, work)) if self._elector else self._shift(work))
+
+    async def _shift(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work, and tell what came of it before another may."""
+        await work()
+        await self._recorder.flush(within_s=EVENTS_S)
 
 
 def _give_memory_back() -> None:
