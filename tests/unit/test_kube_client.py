@@ -215,6 +215,60 @@ def test_an_answer_of_another_shape_is_a_decode_error() -> None:
     assert "configmaps" in str(error)
 
 
+# Passwords in addresses
+
+
+def failure_at(make: Callable[[str], Connection], reply: bytes) -> str:
+    """What is said when a request fails; `make` gets the host and port of a server that replies so."""
+
+    async def play() -> str:
+        async with faultproxy.scripted(reply) as server:
+            where = make(server.url.removeprefix("http://"))
+            async with Client(where, patience=Patience(attempts=1, attempt_s=5, total_s=10)) as client:
+                return str(await failing(get, client, server))
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("make", "reply", "said"),
+    [
+        pytest.param(
+            lambda place: Connection(f"http://me:hunter2@{place}"),
+            TORN,
+            "on http://127.0.0.1:",
+            id="a server that goes away",
+        ),
+        pytest.param(
+            lambda place: Connection("https://api.example", proxy=f"http://me:hunter2@{place}"),
+            answer(b"", code=407),
+            "on https://api.example failed: 407 Whatever",
+            id="a proxy that refuses",
+        ),
+        pytest.param(
+            lambda _: Connection("https://api.example", proxy="http://me:hunter2@proxy.example:port"),
+            TORN,
+            "the address http://proxy.example:port is wrong",
+            id="a proxy whose port is no number",
+        ),
+        pytest.param(
+            lambda _: Connection("https://me:hunter2@api.example:port"),
+            TORN,
+            "the address https://api.example:port/api/v1/namespaces/ns/configmaps/x is wrong",
+            id="a server whose port is no number",
+        ),
+    ],
+)
+def test_a_failure_names_addresses_without_user_and_password(
+    make: Callable[[str], Connection], reply: bytes, said: str
+) -> None:
+    message = failure_at(make, reply)
+
+    assert said in message
+    assert "me:" not in message
+    assert "hunter2" not in message
+
+
 # Tokens
 
 

@@ -199,6 +199,39 @@ def test_a_wrong_kubeconfig_is_refused_with_what_is_wrong(
         config.discover(written(tmp_path / "config", content), env={})
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://near.example:6443/api", "https://near.example:6443/api"),
+        ("https://me:hunter2@near.example:6443/api", "https://near.example:6443/api"),
+        pytest.param("http://me:hunt/er@2@[fd00::1]:1", "http://[fd00::1]:1", id="not escaped"),
+        pytest.param("me:hunter2@near.example:1", "near.example:1", id="without a scheme"),
+        pytest.param("me:hunter2://@near.example", "near.example", id="with something like a scheme"),
+    ],
+)
+def test_an_address_is_shown_without_user_and_password(url: str, shown: str) -> None:
+    assert config.without_userinfo(url) == shown
+    assert Connection(url).address == shown
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param({"server": "ftp://me:hunter2@near.example"}, id="server"),
+        pytest.param({"proxy-url": "socks5://me:hunter2@near.example"}, id="proxy"),
+        pytest.param({"proxy-url": "me:hunter2@near.example"}, id="proxy without a scheme"),
+    ],
+)
+def test_a_wrong_address_is_named_without_user_and_password(
+    tmp_path: Path, cluster: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError, match=r"near\.example") as error:
+        config.discover(written(tmp_path / "config", with_cluster(**cluster)), env={})
+
+    assert "me:" not in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no-such-file"):
         config.discover(tmp_path / "no-such-file", env={})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -250,6 +251,12 @@ def term(key: str, operator: str, *values: str) -> NodeSelectorTerm:
     )
 
 
+def all_of(*terms: NodeSelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=tuple(each for term in terms for each in term.match_expressions)
+    )
+
+
 @pytest.mark.parametrize(
     ("one", "other", "may_meet"),
     [
@@ -265,6 +272,12 @@ def term(key: str, operator: str, *values: str) -> NodeSelectorTerm:
             requiring("b", term("pool", "NotIn", "x")),
             True,
             id="NotIn for one of two",
+        ),
+        pytest.param(
+            requiring("a", all_of(term("pool", "In", "x", "y"), term("pool", "NotIn", "x"))),
+            requiring("b", term("pool", "NotIn", "y")),
+            False,
+            id="NotIn for each of two, together",
         ),
         pytest.param(
             selecting("a", pool="x"), requiring("b", term("pool", "DoesNotExist")), False, id="DoesNotExist"
@@ -312,18 +325,24 @@ def wants(selector: dict[str, str], wanted: list[NodeSelectorTerm], node: dict[s
     )
 
 
-@given(any_selector, any_terms, any_selector, any_terms, nodelabels.node_labels)
-def test_no_node_is_wanted_by_two_that_are_no_rivals(
+NODES = [
+    {key: value for key, value in zip("ab", values, strict=True) if value}
+    for values in itertools.product(("", "x", "y", "another"), repeat=2)
+]
+
+
+@given(any_selector, any_terms, any_selector, any_terms)
+def test_two_are_rivals_exactly_if_there_can_be_a_node_that_both_want(
     mine: dict[str, str],
     my_terms: list[NodeSelectorTerm],
     theirs: dict[str, str],
     their_terms: list[NodeSelectorTerm],
-    node: dict[str, str],
 ) -> None:
-    if wants(mine, my_terms, node) and wants(theirs, their_terms, node):
-        other = wanting("b", theirs, their_terms)
+    one, other = wanting("a", mine, my_terms), wanting("b", theirs, their_terms)
 
-        assert first_rival(wanting("a", mine, my_terms), [other]) == other
+    can_meet = any(wants(mine, my_terms, node) and wants(theirs, their_terms, node) for node in NODES)
+
+    assert first_rival(one, [other]) == (other if can_meet else None)
 
 
 def test_a_rival_is_named_in_the_condition() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import cProfile
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,14 @@ from rig.cases import NOW, schedext
 from rig.nodelabels import terms
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.overlaps import first_rival
-from schedkit.model.podparts import Affinity, NodeAffinity, NodeSelector
+from schedkit.model.podparts import (
+    Affinity,
+    NodeAffinity,
+    NodeFieldRequirement,
+    NodeLabelRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+)
 from schedkit.model.schedext import SchedExt
 from schedkit.sked.rivals import Rivals
 
@@ -72,21 +81,85 @@ def test_the_index_answers_as_a_search_and_wakes_all_whose_answer_changed(
         assert {each: rivals.first(each) for each in there} == after
 
 
-def test_a_thousand_schedexts_of_their_own_pools_are_found_to_have_no_rival_with_little_work() -> None:
+def calls_of(work: Callable[[], object]) -> int:
+    """How much work it is, whatever else the machine does."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return sum(each.callcount for each in profile.getstats())
+
+
+def of_the_pool(name: str) -> dict[str, Any]:
+    return {"node_selector": {"pool": name}}
+
+
+def of_the_node(name: str) -> dict[str, Any]:
+    named = NodeFieldRequirement(key="metadata.name", operator="In", values=(name,))
+    return {"affinity": requiring(NodeSelectorTerm(match_fields=(named,)))}
+
+
+@pytest.mark.parametrize("alone_on", [of_the_pool, of_the_node])
+def test_a_thousand_schedexts_of_their_own_nodes_are_found_to_have_no_rival_with_little_work(
+    alone_on: Callable[[str], dict[str, Any]],
+) -> None:
     """All with all would be half a million comparisons of several calls each."""
     rivals, named = Rivals(), set[Key | None]()
 
     def add_all() -> None:
         for number in range(1000):
-            asked = aged(f"scx-{number}", 1000 - number, node_selector={"pool": str(number)})
+            asked = aged(f"scx-{number}", 1000 - number, **alone_on(f"n{number}"))
             rivals.update(key_of(asked), asked)
             named.add(rivals.first(key_of(asked)))
 
-    profile = cProfile.Profile()
-    profile.runcall(add_all)
-
+    assert calls_of(add_all) < 200_000
     assert named == {None}
-    assert sum(each.callcount for each in profile.getstats()) < 200_000
+
+
+def biggest(name: str, labels: list[str], operator: str) -> SchedExt:
+    """As much as the CRD lets through; of `decisive` alone it depends whether a node meets it."""
+    values = tuple(f"v{number}" for number in range(64))
+    wanted = [NodeLabelRequirement(key=label, operator="In", values=values) for label in labels]
+    fields = [
+        NodeFieldRequirement(key="metadata.name", operator="NotIn", values=(f"n{number}",))
+        for number in range(4)
+    ]
+    decisive = NodeLabelRequirement(key="decisive", operator=operator)
+    term = NodeSelectorTerm(match_expressions=(*wanted, decisive), match_fields=tuple(fields))
+    selector = {f"s{number}": "x" for number in range(32)}
+    return aged(name, 0, node_selector=selector, affinity=requiring(*[term] * 16))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param([f"l{number}" for number in range(15)], id="of many labels"),
+        pytest.param(["l"] * 15, id="of one label, many times"),
+    ],
+)
+def test_the_biggest_schedexts_are_compared_with_little_work(labels: list[str]) -> None:
+    """Each requirement with each other one would be millions of calls, during which nothing else is done."""
+    rivals = Rivals()
+    one, other = biggest("one", labels, "Exists"), biggest("other", labels, "DoesNotExist")
+
+    def compare() -> None:
+        for each in (one, other):
+            rivals.update(key_of(each), each)
+        rivals.first(key_of(one))
+
+    assert calls_of(compare) < 60_000
+    assert rivals.first(key_of(one)) is None
+    assert rivals.first(key_of(other)) is None
+
+
+@pytest.mark.parametrize("decisive", ["Exists", "DoesNotExist"], ids=["a rival", "no rival"])
+def test_an_answer_is_remembered_until_it_may_be_another(decisive: str) -> None:
+    rivals = Rivals()
+    one, other = biggest("one", ["l"], "Exists"), biggest("other", ["l"], decisive)
+    for each in (one, other):
+        rivals.update(key_of(each), each)
+    found = rivals.first(key_of(one))
+
+    assert calls_of(lambda: rivals.first(key_of(one))) < 10
+    assert found == rivals.first(key_of(one)) == (key_of(other) if decisive == "Exists" else None)
 
 
 def test_one_more_of_a_thousand_that_want_all_nodes_wakes_nobody_who_has_a_rival() -> None:

@@ -23,12 +23,12 @@ from rig.cases import (
     schedext,
     waiting,
 )
-from schedkit.model.conditions import MAX_MESSAGE, Reason, carry_dates
+from schedkit.model.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.daemonsets import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.nodestates import Bucket
 from schedkit.model.objects import legacy_template
 from schedkit.model.observed import ContainerStatus, Observation, Pod, PodCondition
-from schedkit.model.plans import WriteStatus, make_plan
+from schedkit.model.plans import RecordEvent, WriteStatus, make_plan
 from schedkit.model.schedext import Condition, ConditionStatus, NodeCounts, SchedExtStatus, SecurityProfile
 
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]
@@ -310,6 +310,36 @@ def test_a_refusal_of_the_api_server_is_passed_on() -> None:
 
     assert answers(seen)["Accepted"] == ("False", "DaemonSetRefused")
     assert status_of(seen).conditions[0].message.endswith("exceeded quota")
+
+
+HOSTILE = "a\x1b[2J\x07b\x9bc\u202etxt\u2066d\r\ne\u00a0f\x00"
+HARMLESS = "a\ufffd[2J\ufffdb\ufffdc\ufffdtxt\ufffdd e f\ufffd"
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        pytest.param({"refusal": HOSTILE, "daemon_set": None}, id="a refusal of the API server"),
+        pytest.param({"pods": (pod("a", waiting("ErrImagePull", HOSTILE)),)}, id="the kubelet's words"),
+        pytest.param(
+            {"pods": (pod("a", running(5, crashed=crash(HOSTILE))),)}, id="a scheduler's last words"
+        ),
+        pytest.param({"pods": (pod("a", phase="Failed", reason=HOSTILE),)}, id="a reason"),
+    ],
+)
+def test_what_others_say_cannot_command_a_terminal_or_turn_text_around(evidence: dict[str, Any]) -> None:
+    actions = make_plan(observation(**evidence)).actions
+
+    said = [each.message for each in status_of(observation(**evidence)).worst_nodes]
+    said += [each.message for each in status_of(observation(**evidence)).conditions]
+    said += [each.message for each in actions if isinstance(each, RecordEvent)]
+    assert [text for text in said if not text.isprintable()] == []
+    assert any("txt" in text for text in said)
+
+
+def test_words_stay_as_they_are_but_for_what_cannot_be_printed() -> None:
+    assert legible(HOSTILE) == HARMLESS
+    assert legible("Ünïcode 調度 🙂, with spaces") == "Ünïcode 調度 🙂, with spaces"
 
 
 def test_a_suspended_one_says_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import urllib.request
 from collections.abc import Mapping
@@ -26,6 +27,16 @@ class Connection:
     namespace: str = "default"
     server_name: str | None = None  # None: the name in `server` is the one in its certificate
     proxy: str | None = None  # None: connect directly
+
+    @property
+    def address(self) -> str:
+        """The server, as messages and logs may name it."""
+        return without_userinfo(self.server)
+
+
+def without_userinfo(url: str) -> str:
+    """The same without user and password, however badly it is written: too much is left out, if anything."""
+    return re.sub(r"^([a-z][a-z0-9+.-]*://)?.*@", r"\1", url, flags=re.IGNORECASE | re.DOTALL)
 
 
 def discover(
@@ -81,7 +92,8 @@ def proxy_for(server: str, configured: str | None, env: Mapping[str, str]) -> st
     """The proxy a kubeconfig names, or the environment's unless it excepts this server."""
     proxy = configured or _environments_proxy(server, env)
     if proxy and urlsplit(proxy).scheme not in {"http", "https"}:
-        raise ConfigError(f"the proxy {proxy} cannot be used: only http:// and https:// proxies work")
+        shown = without_userinfo(proxy)
+        raise ConfigError(f"the proxy {shown} cannot be used: only http:// and https:// proxies work")
     return proxy or None
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from schedkit.kube.config import Connection, proxy_for, trusting
+from schedkit.kube.config import Connection, proxy_for, trusting, without_userinfo
 from schedkit.kube.credentials import Credentials, ExecPlugin, FixedToken, TokenFile, load_client_certificate
 from schedkit.kube.errors import ConfigError
 
@@ -135,7 +135,8 @@ def _read(file: Path) -> _File:
 
 def _connection(cluster: _Cluster, user: _User, namespace: str, env: Mapping[str, str]) -> Connection:
     if not cluster.server.startswith(("https://", "http://")):
-        raise ConfigError(f"the kubeconfig's server {cluster.server!r} is no https:// address")
+        shown = without_userinfo(cluster.server)
+        raise ConfigError(f"the kubeconfig's server {shown!r} is no https:// address")
     tls = _tls(cluster, user) if cluster.server.startswith("https://") else None
     return Connection(
         cluster.server.rstrip("/"),

@@ -19,7 +19,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
 from schedkit.kube import errors
-from schedkit.kube.config import Connection
+from schedkit.kube.config import Connection, without_userinfo
 from schedkit.kube.errors import FencedError, UnavailableError
 from schedkit.kube.retries import Patience, delay_before_retry
 
@@ -181,7 +181,7 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if body is not None and body.refusal is not None:
                 raise body.refusal from error
-            raise _unavailable(error, request, self._connection.server) from error
+            raise _unavailable(error, request, self._connection.address) from error
         finally:
             self._observe(request.method, request.path, code, time.monotonic() - started)
 
@@ -219,11 +219,22 @@ async def _raise_for(response: aiohttp.ClientResponse) -> None:
     raise errors.failure(response.status, status, retry_after=response.headers.get("Retry-After"))
 
 
-def _unavailable(error: Exception, request: Request, server: str) -> UnavailableError:
+def _unavailable(error: Exception, request: Request, address: str) -> UnavailableError:
     """What kept the answer away; a request that found no connection has surely changed nothing."""
     acted = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-    why = str(error) or "it did not answer in time"
-    return UnavailableError(f"{request.method} {request.path} on {server} failed: {why}", acted=acted)
+    return UnavailableError(
+        f"{request.method} {request.path} on {address} failed: {_why(error)}", acted=acted
+    )
+
+
+def _why(error: Exception) -> str:
+    """What aiohttp says, without the password that may be in an address it quotes."""
+    match error:
+        case aiohttp.ClientResponseError():
+            return f"{error.status} {error.message}"
+        case aiohttp.InvalidURL():
+            return f"the address {without_userinfo(str(error.url))} is wrong: write it as https://host:port"
+    return str(error) or "it did not answer in time"
 
 
 def _lively_socket(address: aiohttp.AddrInfoType) -> socket.socket:

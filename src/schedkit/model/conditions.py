@@ -16,6 +16,7 @@ import msgspec
 from schedkit.model.schedext import Condition, ConditionStatus, ConditionType
 
 MAX_MESSAGE = 1024
+_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 class Reason(StrEnum):
@@ -106,8 +107,14 @@ def condition(kind: ConditionType, finding: Finding, generation: int) -> Conditi
         status=finding.status,
         observed_generation=generation,
         reason=finding.reason.value,
-        message=finding.message[:MAX_MESSAGE],
+        message=legible(finding.message)[:MAX_MESSAGE],
     )
+
+
+def legible(words: str) -> str:
+    """On one line, and with nothing in it that a terminal would obey or show in another order."""
+    one_line = " ".join(words.split())
+    return "".join(each if each.isprintable() else _UNPRINTABLE for each in one_line)
 
 
 def carry_dates(

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
+from typing import TypeAlias
 
 from schedkit.model.podparts import Affinity, NodeAffinity, NodeFieldRequirement, NodeLabelRequirement
 from schedkit.model.schedext import SchedExt
 
-Requirement = NodeLabelRequirement | NodeFieldRequirement
-# requirements that a node meets all together
-Wish = tuple[Requirement, ...]
+Requirement: TypeAlias = NodeLabelRequirement | NodeFieldRequirement
+# whether it is a field of a node or a label, and its name
+Subject: TypeAlias = tuple[bool, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """All that is required of one subject; comparisons of numbers prove no more than that it is there."""
+
+    allowed: frozenset[str] | None = None  # without those that are excluded; None: any other value
+    excluded: frozenset[str] = frozenset()
+    must_exist: bool = False
+    must_not_exist: bool = False
+
+    @property
+    def can_be_met(self) -> bool:
+        """Whether there is a value, or the lack of one, that they admit."""
+        return not (self.must_exist and self.must_not_exist) and self.allowed != frozenset()
+
+
+# what a node meets all together
+Wish: TypeAlias = dict[Subject, Bounds]
 
 
 def first_rival(schedext: SchedExt, others: Iterable[SchedExt]) -> SchedExt | None:
@@ -32,11 +54,18 @@ def first_rival(schedext: SchedExt, others: Iterable[SchedExt]) -> SchedExt | No
 
 
 def wishes_of(schedext: SchedExt) -> Iterator[Wish]:
-    """Alternatives: a node that meets one of them is wanted. Taints come and go, and prove nothing."""
-    selected = tuple(
-        NodeLabelRequirement(key=key, operator="In", values=(value,))
+    """Alternatives: a node that meets one of them is wanted. None of them contradicts itself.
+
+    Taints come and go, and prove nothing.
+    """
+    return (wish for wish in _alternatives(schedext) if all(bounds.can_be_met for bounds in wish.values()))
+
+
+def _alternatives(schedext: SchedExt) -> Iterator[Wish]:
+    selected: Wish = {
+        (False, key): Bounds(allowed=frozenset({value}), must_exist=True)
         for key, value in schedext.spec.node_selector.items()
-    )
+    }
     affinity = (schedext.spec.affinity or Affinity()).node_affinity or NodeAffinity()
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is None:
@@ -44,7 +73,28 @@ def wishes_of(schedext: SchedExt) -> Iterator[Wish]:
         return
     for term in required.node_selector_terms:
         if term.match_expressions or term.match_fields:  # an empty term matches no node
-            yield (*selected, *term.match_expressions, *term.match_fields)
+            requirements: tuple[Requirement, ...] = (*term.match_expressions, *term.match_fields)
+            yield reduce(_narrowed, requirements, selected)
+
+
+def _narrowed(wish: Wish, requirement: Requirement) -> Wish:
+    """The wish of those that want this as well."""
+    subject = isinstance(requirement, NodeFieldRequirement), requirement.key
+    return wish | {subject: _bounded(wish.get(subject, Bounds()), requirement)}
+
+
+def _bounded(bounds: Bounds, requirement: Requirement) -> Bounds:
+    allowed, values = bounds.allowed, frozenset(requirement.values)
+    match requirement.operator:
+        case "In":
+            named = values - bounds.excluded if allowed is None else values & allowed
+            return replace(bounds, allowed=named, must_exist=True)
+        case "NotIn":
+            left = None if allowed is None else allowed - values
+            return replace(bounds, allowed=left, excluded=bounds.excluded | values)
+        case "DoesNotExist":
+            return replace(bounds, must_not_exist=True)
+    return replace(bounds, must_exist=True)
 
 
 def are_disjoint(one: tuple[Wish, ...], other: tuple[Wish, ...]) -> bool:
@@ -53,22 +103,16 @@ def are_disjoint(one: tuple[Wish, ...], other: tuple[Wish, ...]) -> bool:
 
 
 def _contradict(mine: Wish, theirs: Wish) -> bool:
-    """Whether no node can meet both. Also true if one of them contradicts itself."""
-    both = (*mine, *theirs)
-    return any(_exclude(one, other) for one, other in product(both, both) if _subject(one) == _subject(other))
+    """Whether no node can meet both."""
+    return any(_exclude(mine[subject], theirs[subject]) for subject in mine.keys() & theirs.keys())
 
 
-def _subject(requirement: Requirement) -> tuple[bool, str]:
-    return isinstance(requirement, NodeFieldRequirement), requirement.key
-
-
-def _exclude(one: Requirement, other: Requirement) -> bool:
-    """Whether no value meets both; comparisons of numbers prove nothing here."""
-    match one.operator, other.operator:
-        case "In", "In":
-            return set(one.values).isdisjoint(other.values)
-        case "In", "NotIn":
-            return set(one.values) <= set(other.values)
-        case "DoesNotExist", "In" | "Exists" | "Gt" | "Lt":
-            return True
-    return False
+def _exclude(one: Bounds, other: Bounds) -> bool:
+    """Whether nothing meets both."""
+    if (one.must_exist and other.must_not_exist) or (one.must_not_exist and other.must_exist):
+        return True
+    if one.allowed is None:
+        return other.allowed is not None and other.allowed <= one.excluded
+    if other.allowed is None:
+        return one.allowed <= other.excluded
+    return one.allowed.isdisjoint(other.allowed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from schedkit.model.assessments import assess
-from schedkit.model.conditions import carry_dates, condition
+from schedkit.model.conditions import carry_dates, condition, legible
 from schedkit.model.fleets import Fleet
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import NodeCounts, NodeTrouble, SchedExtStatus
@@ -36,6 +36,6 @@ def _counts(fleet: Fleet) -> NodeCounts:
 
 def _worst(fleet: Fleet) -> tuple[NodeTrouble, ...]:
     return tuple(
-        NodeTrouble(name=node.node, reason=node.reason.value, message=node.message)
+        NodeTrouble(name=node.node, reason=node.reason.value, message=legible(node.message))
         for node in fleet.troubled[:MAX_WORST_NODES]
     )

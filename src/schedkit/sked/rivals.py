@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from schedkit.kube.resources import Key, key_of
-from schedkit.model.overlaps import Wish, are_disjoint, wishes_of
-from schedkit.model.podparts import NodeLabelRequirement
+from schedkit.model.overlaps import Subject, Wish, are_disjoint, wishes_of
 from schedkit.model.schedext import SchedExt
 
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -29,7 +28,7 @@ class _Contender:
     rank: Rank
     uid: str
     wishes: tuple[Wish, ...]
-    demands: dict[str, frozenset[str]]  # labels that each of its nodes has, and with which values
+    demands: dict[Subject, frozenset[str]]  # what each of its nodes has, and with which values
 
     @property
     def key(self) -> Key:
@@ -42,9 +41,10 @@ class Rivals:
     def __init__(self) -> None:
         self._contenders: dict[Key, _Contender] = {}
         self._by_age: list[Rank] = []
-        # who demands a label at all, and who demands it with that value
-        self._demanding: defaultdict[str, set[Key]] = defaultdict(set)
-        self._holding: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
+        # who demands a label or a field at all, and who demands it with that value
+        self._demanding: defaultdict[Subject, set[Key]] = defaultdict(set)
+        self._holding: defaultdict[tuple[Subject, str], set[Key]] = defaultdict(set)
+        # answers that still hold
         self._named: dict[Key, Key] = {}
         self._named_by: defaultdict[Key, set[Key]] = defaultdict(set)
         self._unrivalled: set[Key] = set()
@@ -52,8 +52,10 @@ class Rivals:
     def first(self, key: Key) -> Key | None:
         """The oldest SchedExt whose nodes are not provably others; None: it has its nodes for itself."""
         mine = self._contenders.get(key)
-        if mine is None:
+        if mine is None or key in self._unrivalled:
             return None
+        if key in self._named:
+            return self._named[key]
         found = next((each.key for each in self._oldest_first(mine) if _meet(mine, each)), None)
         self._note(key, found)
         return found
@@ -69,6 +71,8 @@ class Rivals:
         if after is not None:
             self._add(after)
             affected |= self._who_would_name(after)
+        for each in affected:
+            self._forget(each)
         return affected - {key}
 
     # Finding
@@ -83,48 +87,48 @@ class Rivals:
         return self._contenders[key].rank
 
     def _candidates(self, mine: _Contender) -> AbstractSet[Key]:
-        """Those that do not demand another value of one of its labels; of all labels the most telling."""
+        """Those that do not demand another value of one of its subjects; of all of these the most telling."""
         everybody: AbstractSet[Key] = self._contenders.keys()
-        label = min(mine.demands, key=lambda each: self._count(each, mine.demands[each]), default=None)
-        if label is None:
+        subject = min(mine.demands, key=lambda each: self._count(each, mine.demands[each]), default=None)
+        if subject is None:
             return everybody
-        alike = set[Key]().union(*(self._holding.get((label, value), ()) for value in mine.demands[label]))
-        others = len(self._demanding[label]) < len(everybody)
-        return alike | (everybody - self._demanding[label]) if others else alike
+        alike = set[Key]().union(
+            *(self._holding.get((subject, value), ()) for value in mine.demands[subject])
+        )
+        others = len(self._demanding[subject]) < len(everybody)
+        return alike | (everybody - self._demanding[subject]) if others else alike
 
-    def _count(self, label: str, values: frozenset[str]) -> int:
-        """How many candidates looking at that label alone would leave, at most."""
-        alike = sum(len(self._holding.get((label, value), ())) for value in values)
-        return alike + len(self._contenders) - len(self._demanding[label])
+    def _count(self, subject: Subject, values: frozenset[str]) -> int:
+        """How many candidates looking at that subject alone would leave, at most."""
+        alike = sum(len(self._holding.get((subject, value), ())) for value in values)
+        return alike + len(self._contenders) - len(self._demanding[subject])
 
     def _who_would_name(self, new: _Contender) -> set[Key]:
-        younger = (named for named in self._named_by if named in self._contenders)
-        theirs = (self._named_by[named] for named in younger if self._rank(named) > new.rank)
+        theirs = (keys for named, keys in self._named_by.items() if self._rank(named) > new.rank)
         alone = self._unrivalled & self._candidates(new)
         affected = alone.union(*theirs)
-        return {key for key in affected if key in self._contenders and _meet(new, self._contenders[key])}
+        return {key for key in affected if _meet(new, self._contenders[key])}
 
     # Keeping books
 
     def _add(self, new: _Contender) -> None:
         self._contenders[new.key] = new
         bisect.insort(self._by_age, new.rank)
-        for label, values in new.demands.items():
-            self._demanding[label].add(new.key)
+        for subject, values in new.demands.items():
+            self._demanding[subject].add(new.key)
             for value in values:
-                self._holding[label, value].add(new.key)
+                self._holding[subject, value].add(new.key)
 
     def _remove(self, old: _Contender) -> None:
         del self._contenders[old.key]
         del self._by_age[bisect.bisect_left(self._by_age, old.rank)]
-        for label, values in old.demands.items():
-            _discard(self._demanding, label, old.key)
+        for subject, values in old.demands.items():
+            _discard(self._demanding, subject, old.key)
             for value in values:
-                _discard(self._holding, (label, value), old.key)
+                _discard(self._holding, (subject, value), old.key)
         self._forget(old.key)
 
     def _note(self, key: Key, rival: Key | None) -> None:
-        self._forget(key)
         if rival is None:
             self._unrivalled.add(key)
         else:
@@ -157,16 +161,15 @@ def _contender(schedext: SchedExt | None) -> _Contender | None:
     return _Contender(rank, schedext.metadata.uid, wishes, _demands(wishes))
 
 
-def _demands(wishes: tuple[Wish, ...]) -> dict[str, frozenset[str]]:
-    """The labels that every alternative demands, with the values of all of them."""
+def _demands(wishes: tuple[Wish, ...]) -> dict[Subject, frozenset[str]]:
+    """What every alternative demands, with the values of all of them."""
     each = [_demands_of(wish) for wish in wishes]
     common = set(each[0]).intersection(*each) if each else set()
-    return {label: frozenset().union(*(demands[label] for demands in each)) for label in common}
+    return {subject: frozenset().union(*(demands[subject] for demands in each)) for subject in common}
 
 
-def _demands_of(wish: Wish) -> dict[str, frozenset[str]]:
-    labels = (each for each in wish if isinstance(each, NodeLabelRequirement) and each.operator == "In")
-    return {each.key: frozenset(each.values) for each in labels}
+def _demands_of(wish: Wish) -> dict[Subject, frozenset[str]]:
+    return {subject: bounds.allowed for subject, bounds in wish.items() if bounds.allowed is not None}
 
 
 def _meet(one: _Contender, other: _Contender) -> bool:

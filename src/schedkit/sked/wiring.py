@@ -57,7 +57,7 @@ class Manager:
     """All parts of the operator; they end with the stack."""
 
     def __init__(self, settings: Settings, connection: config.Connection, stack: AsyncExitStack) -> None:
-        self._settings, self._stack, self._server = settings, stack, connection.server
+        self._settings, self._stack, self._server = settings, stack, connection.address
         self._identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self._metrics = Metrics()
         self._client = Client(
