@@ -57,6 +57,7 @@ async def kill_in_scene(stage: Stage, name: str, moments: Iterable[Moment], coun
         assert not outcomes[-1].died, f"{name}: there are more writes than were tried"
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("names", "moments", "counted"),
     [
@@ -84,7 +85,7 @@ def test_a_manager_killed_at_any(
                 group.create_task(kill_in_scene(stage, name, moments, counted))
         assert idle.result() == []
 
-    stage.perform(cluster, nodes, play, at_once=_AT_ONCE, limit_s=900)
+    stage.perform(cluster, nodes, play, at_once=_AT_ONCE, limit_s=1100)
 
 
 def test_without_a_second_manager_a_killed_one_is_missed(cluster: ControlPlane, nodes: Nodes) -> None:

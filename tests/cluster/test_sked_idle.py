@@ -21,7 +21,8 @@ def nodes(cluster: ControlPlane) -> Iterator[Nodes]:
         yield label
 
 
-@pytest.mark.full  # ten minutes
+@pytest.mark.full
+@pytest.mark.timeout(900)
 def test_in_ten_minutes_nothing_but_the_lease_is_written(cluster: ControlPlane, nodes: Nodes) -> None:
     async def play(stage: Stage) -> None:
         assert await scenes.stay_idle(stage, 600) == []
