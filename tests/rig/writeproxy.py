@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,7 +21,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from rig import kubeclient
+from rig import kubeclient, polling
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
 
@@ -202,11 +203,27 @@ def _abort(request: web.BaseRequest) -> web.Response:
 
 @asynccontextmanager
 async def upstream(kubeconfig: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections to the API server, for any number of proxies, as that kubeconfig's user."""
-    connector = aiohttp.TCPConnector(limit=0, ssl=kubeclient.tls_of(kubeconfig))
+    """Connections to the API server, for any number of proxies, as that kubeconfig's user; all end here."""
+    made: list[socket.socket] = []
+
+    def make_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made.append(socket.socket(family=family, type=kind, proto=protocol))
+        return made[-1]
+
+    connector = aiohttp.TCPConnector(limit=0, ssl=kubeclient.tls_of(kubeconfig), socket_factory=make_socket)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
         yield session
+    await _end(made)
+
+
+async def _end(sockets: Sequence[socket.socket]) -> None:
+    """Cut short what is left of TLS connections: asyncio says farewell on them after they were given up."""
+    for each in sockets:
+        with suppress(OSError):  # most are closed already
+            each.shutdown(socket.SHUT_RDWR)
+    await polling.soon(lambda: all(each.fileno() < 0 for each in sockets), "every connection is closed")
 
 
 @asynccontextmanager
