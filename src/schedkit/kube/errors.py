@@ -81,6 +81,10 @@ class ApiError(KubeError):
         self.causes = tuple((status.details.causes if status.details else None) or ())
         super().__init__(f"{code} {self.reason}: {self.message}")
 
+    def has_cause(self, reason: str) -> bool:
+        """Whether the server gives that among its reasons."""
+        return any(cause.reason == reason for cause in self.causes)
+
 
 class NotFoundError(ApiError):
     """It is not there."""

@@ -124,6 +124,9 @@ class Recorder:
         occurrence, times = self._pending.popitem(last=False)
         try:
             await self._write(occurrence, times)
+        except asyncio.CancelledError:
+            self.dropped += times
+            raise
         except KubeError as error:
             self.dropped += times
             _log.warning("event_not_written", about=occurrence.reason, reason=str(error))

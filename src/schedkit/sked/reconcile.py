@@ -132,7 +132,7 @@ class Reconciler:
             for write in writes:
                 await self.perform(key, observation, write)
         except KubeError as error:
-            if (refusal := _refusal(error)) is not None:
+            if (refusal := refusal_of(error)) is not None:
                 self._refusals[key] = refusal
             self.reporting.queue.add(key)  # whatever happened, the user is told how things are
             raise
@@ -252,13 +252,13 @@ def _is_the_same(old: DaemonSet, new: DaemonSet) -> bool:
     return same_owner and old.spec == new.spec
 
 
-def _refusal(error: KubeError) -> str | None:
+def refusal_of(error: KubeError) -> str | None:
     """What the server, or a webhook it asks, has against the DaemonSet; None: that is not what happened."""
     match error:
-        case ConflictError():
+        case ConflictError() | NotFoundError():
             return None  # somebody was faster
         case ApiError():
-            return error.message
+            return None if error.has_cause("NamespaceTerminating") else error.message
         case UnavailableError(answered=True):
             return str(error)
     return None
