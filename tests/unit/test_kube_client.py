@@ -171,7 +171,7 @@ def test_a_server_that_never_answers_is_left_at_the_deadline() -> None:
     error, asked = failure_of(never, do=get, patience=Patience(attempt_s=0.3, total_s=1, first_delay_s=0.01))
 
     assert isinstance(error, UnavailableError)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 3
     assert len(asked) >= 2
 
 

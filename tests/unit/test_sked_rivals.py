@@ -136,10 +136,7 @@ def biggest(name: str, labels: list[str], operator: str) -> SchedExt:
     ],
 )
 def test_the_biggest_schedexts_are_compared_with_little_work(labels: list[str]) -> None:
-    """Each requirement with each other one would be ten million calls, during which nothing else is done.
-
-    How many it is depends on the order in which a set yields strings: between 30,000 and 65,000 were seen.
-    """
+    """Each requirement with each other one would be ten million calls, during which nothing else is done."""
     rivals = Rivals()
     one, other = biggest("one", labels, "Exists"), biggest("other", labels, "DoesNotExist")
 
@@ -148,7 +145,7 @@ def test_the_biggest_schedexts_are_compared_with_little_work(labels: list[str]) 
             rivals.update(key_of(each), each)
         rivals.first(key_of(one))
 
-    assert calls_of(compare) < 500_000
+    assert calls_of(compare) < 60_000
     assert rivals.first(key_of(one)) is None
     assert rivals.first(key_of(other)) is None
 
