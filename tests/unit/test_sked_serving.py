@@ -66,6 +66,17 @@ def test_a_server_answers_its_paths_and_no_others() -> None:
     play(scenario)
 
 
+def test_a_port_that_is_taken_is_named_with_the_flags_that_choose_another() -> None:
+    async def scenario() -> None:
+        address = Address("127.0.0.1", free_port())
+        async with listening(address, ROUTES):
+            with pytest.raises(ConfigError, match=rf"served on {address}: .*; change --health-probe-bind"):
+                async with listening(address, ROUTES):
+                    pass
+
+    play(scenario)
+
+
 def test_whoever_holds_connections_open_makes_way_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_CONNECTIONS", 3)
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from schedkit.kube.errors import ConfigError
 from schedkit.sked.settings import Address
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
@@ -49,13 +50,22 @@ async def listening(
     runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
     try:
-        # not web.TCPSite, which lets a stranger take a minute for a handshake
-        async with await asyncio.get_running_loop().create_server(
-            server, address.host, address.port, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_S if tls else None
-        ):
+        async with await _bound(server, address, tls):
             yield
     finally:
         await runner.cleanup()
+
+
+async def _bound(server: _Server, address: Address, tls: SSLContext | None) -> asyncio.Server:
+    """Not by web.TCPSite, which lets a stranger take a minute for a handshake."""
+    limit_s = _HANDSHAKE_S if tls else None
+    try:
+        return await asyncio.get_running_loop().create_server(
+            server, address.host, address.port, ssl=tls, ssl_handshake_timeout=limit_s
+        )
+    except OSError as error:
+        flags = "--health-probe-bind-address or --metrics-bind-address"
+        raise ConfigError(f"nothing can be served on {address}: {error.strerror}; change {flags}") from error
 
 
 def plain(status: int, text: str) -> web.Response:
