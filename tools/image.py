@@ -13,9 +13,10 @@ import platform
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from installation import CannotInstallError, require_image, say
+from installation import CannotInstallError, attempt, require_image, say
 
 ROOT = Path(__file__).parents[1]
 CONTEXT = ROOT / "build/image"
@@ -89,8 +90,16 @@ def build(image: str, *, base: str | None, architecture: str) -> None:
         raise CannotInstallError(f"{argv[0]} ended with {code}: its reason is above")
 
 
+def make_image(base: str | None, python: str, architecture: str) -> None:
+    """Lay its files out, and build it from them."""
+    image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
+    engine()  # before the long part
+    lay_out(CONTEXT, python=python, architecture=architecture)
+    build(image, base=base, architecture=architecture)
+
+
 def main() -> int:
-    """Build, or say in one line why not."""
+    """Do what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--base",
@@ -102,15 +111,7 @@ def main() -> int:
     )
     parser.add_argument("--architecture", choices=_WHEELS, default=_MACHINES.get(platform.machine(), "amd64"))
     chosen = parser.parse_args()
-    try:
-        image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
-        engine()  # before the long part
-        lay_out(CONTEXT, python=chosen.python, architecture=chosen.architecture)
-        build(image, base=chosen.base, architecture=chosen.architecture)
-    except CannotInstallError as error:
-        say(str(error))
-        return 1
-    return 0
+    return attempt(partial(make_image, chosen.base, chosen.python, chosen.architecture))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,16 @@ def say(*words: str) -> None:
     sys.stderr.flush()
 
 
+def attempt(action: Callable[[], None]) -> int:
+    """Do it, or say in one line why not; the exit code."""
+    try:
+        action()
+    except CannotInstallError as error:
+        say(str(error))
+        return 1
+    return 0
+
+
 def kubectl_program() -> str:
     """The machine's kubectl; without one, that of the tests."""
     found = shutil.which("kubectl")
@@ -76,7 +86,7 @@ def require_image(image: str) -> str:
         raise CannotInstallError(
             f"{what}: add IMG=registry/repository:tag; `make docker-build IMG=…` builds one"
         )
-    if not re.match(IMAGE, image):
+    if not re.fullmatch(IMAGE, image):
         raise CannotInstallError(f"IMG={image} is no image reference: write registry/repository:tag")
     return image
 
@@ -137,15 +147,10 @@ ACTIONS: Mapping[str, Callable[[], None]] = {
 
 
 def main() -> int:
-    """Do it, or say in one line why not."""
+    """Do what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=ACTIONS)
-    try:
-        ACTIONS[parser.parse_args().action]()
-    except CannotInstallError as error:
-        say(str(error))
-        return 1
-    return 0
+    return attempt(ACTIONS[parser.parse_args().action])
 
 
 if __name__ == "__main__":
