@@ -27,7 +27,7 @@ class Reason(StrEnum):
     OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
     NAME_TAKEN = "NameTaken"  # a DaemonSet of that name belongs to somebody else
     OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
-    DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server refused the DaemonSet
+    DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
 
     # Verified
     VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
