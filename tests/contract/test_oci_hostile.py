@@ -34,6 +34,7 @@ from schedkit.oci.connections import Patience
 from schedkit.oci.contents import digest_of
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors
+from schedkit.oci.proxies import Proxies
 from schedkit.oci.registry import Registry, Settings
 
 MIB = 1024 * 1024
@@ -617,6 +618,23 @@ def test_a_mirror_without_signatures_does_not_hide_those_of_the_origin(server: S
 
     with _mirrored(server, other) as client:
         assert [found.digest for found in client.referrers(_repository(server), IMAGE)] == [IMAGE]
+
+
+def test_through_a_proxy_plain_registries_are_read_and_others_are_tunnelled(server: Server) -> None:
+    proxies = Proxies(http=f"http://u:p@{server.host}", https=server.url)
+    plain, secure = Repository("plain.rig.test", "a"), Repository("secure.rig.test", "a")
+    server.behave("http://plain.rig.test/v2/a/manifests/v1", GOOD_MANIFEST)
+    settings = Settings(patience=BRIEF, proxies=proxies, insecure=frozenset({plain.registry}))
+
+    with Registry(settings, _EverybodysLogin()) as client:
+        assert client.resolve(Reference(plain, tag="v1")).data == MANIFEST
+        with pytest.raises(Unreachable, match=r"secure\.rig\.test"):
+            client.resolve(Reference(secure, tag="v1"))
+
+    (last,) = server.asked("http://plain.rig.test/v2/a/manifests/v1")
+    assert last.headers["proxy-authorization"] == "Basic dTpw"
+    assert {request.method for request in server.asked("secure.rig.test:443")} == {"CONNECT"}
+    assert not any("authorization" in request.headers for request in server.requests)
 
 
 def test_every_client_hangs_up_when_it_is_done_with_a_server(client: Registry, server: Server) -> None:

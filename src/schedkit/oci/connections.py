@@ -11,13 +11,14 @@ from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from schedkit import __version__
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import Repository
 from schedkit.oci import authentication
 from schedkit.oci.authentication import Challenge, Credentials, Login
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unauthorized, Unreachable
-from schedkit.oci.transport import NotTls, Request, Response, Transport
+from schedkit.oci.transport import Request, Response, Transport
 
 T = TypeVar("T")
 
@@ -26,13 +27,13 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LARGEST_COMPLAINT = 8 * 1024
 _LARGEST_RECEIPT = 64 * 1024
 _LONGEST_ADDRESS = 8 * 1024
-_ALWAYS = {"Accept-Encoding": "identity", "User-Agent": "schedkit"}
+_ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"}
 _dice = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one operation may take, however often it is tried."""
+    """How long one operation may take at one place, however often it is tried."""
 
     total_s: float = 60
     attempts: int = 4
@@ -91,15 +92,18 @@ class Connection:
         self._challenge: Challenge | None = None  # None: it has never asked for a login
         self._authorizations: dict[tuple[Repository, str, str], str] = {}
 
-    def read(self, ask: Ask, *, limit: int) -> Answer:
-        """The whole answer, of at most that many bytes; tried again while that may help."""
+    def read(self, ask: Ask, *, limit: int, ends: float | None = None) -> Answer:
+        """The whole answer, of at most that many bytes; tried again while that may help.
+
+        `ends` is given where several answers share the time of one operation.
+        """
 
         def attempt(ends: float) -> Answer:
             with self._answered(ask, ends) as response:
                 body = b"" if ask.method == "HEAD" else read_bounded(response, limit)
                 return Answer(response.status, response.url, response.headers, body)
 
-        return self._persistently(attempt, ends=self._patience.ends(time.monotonic()))
+        return self._persistently(attempt, ends=ends or self._patience.ends(time.monotonic()))
 
     @contextmanager
     def open(self, ask: Ask, *, ends: float) -> Iterator[Response]:
@@ -149,13 +153,16 @@ class Connection:
         raise self._failure(response)
 
     def _find_scheme(self, ends: float) -> str:
-        """https; plain HTTP only where it is allowed, and only if the host does not speak TLS."""
-        self._scheme = "https"
-        if self._plain_allowed:
-            try:
-                self._transport.send(Request("GET", f"https://{self._host}/v2/"), ends=ends).close()
-            except NotTls:
-                self._scheme = "http"
+        """https; plain HTTP only where it is allowed, and only if the host answers nothing else."""
+        if not self._plain_allowed:
+            self._scheme = "https"
+            return self._scheme
+        try:
+            self._transport.send(Request("GET", f"https://{self._host}/v2/"), ends=ends).close()
+            self._scheme = "https"
+        except Unreachable:
+            self._transport.send(Request("GET", f"http://{self._host}/v2/"), ends=ends).close()
+            self._scheme = "http"
         return self._scheme
 
     def _request(self, ask: Ask, url: str, home: str, ends: float) -> Request:
@@ -223,7 +230,9 @@ class Connection:
         complaint = _complaint(response)
         text = f"{self._host} answered {response.status}{complaint}"
         if response.status in {401, 403}:
-            return Unauthorized(f"{text}. Log in, or ask for permission")
+            return Unauthorized(
+                f"{text}. Log in, or look at the name: what is not there may be answered so too"
+            )
         if response.status in {404, 410}:
             return NotFound(text)
         if response.status == 429 or response.status >= 500:

@@ -229,8 +229,9 @@ class Registry:
 
     def _pages(self, ask: Ask) -> Iterator[Answer]:
         """A list, page by page; the next one is looked for nowhere but on the same host."""
+        ends = self._settings.patience.ends(time.monotonic())
         for _ in range(_MOST_PAGES):
-            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE)
+            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE, ends=ends)
             yield page
             following = _next_page(page, ask)
             if following is None:
@@ -268,7 +269,7 @@ def _next_page(page: Answer, ask: Ask) -> Ask | None:
     link = page.headers.get("link", "")
     if not link:
         return None
-    matched = _LINK.match(link)
+    matched = _LINK.search(link)
     if matched is None:
         raise Refused(f"{ask.repository} continues its list at {link[:80]!r}, which is no usable address")
     target = join_address(page.url, matched[1])
