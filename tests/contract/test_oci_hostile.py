@@ -77,6 +77,13 @@ def client() -> Iterator[Registry]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def patient_client() -> Iterator[Registry]:
+    """With time for a long list."""
+    with Registry(Settings(patience=Patience(total_s=20))) as client:
+        yield client
+
+
 @pytest.fixture
 def pair(authority: Authority) -> KeyPair:
     return authority.issue("hostile", common_name="hostile", sans=("127.0.0.1", "localhost"))
@@ -491,22 +498,35 @@ def _page(tags: list[str], following: str) -> bytes:
     ],
 )
 def test_a_list_that_goes_on_where_it_should_not_is_refused(
-    client: Registry, server: Server, following: str, expected: type[RegistryError], sentence: str
+    patient_client: Registry, server: Server, following: str, expected: type[RegistryError], sentence: str
 ) -> None:
     server.behave("/v2/a/tags/list", always(_page(["a"], following)))
 
     with _limits(seconds=20, mebibytes=16), pytest.raises(expected, match=sentence):
+        patient_client.tags(_repository(server))
+
+
+def test_a_list_whose_pages_are_slow_ends_with_its_time_and_not_with_its_pages(
+    client: Registry, server: Server
+) -> None:
+    def page(_: Request) -> Iterator[bytes]:
+        time.sleep(BRIEF.total_s / 4)
+        yield _page(["a"], "/v2/a/tags/list?more")
+
+    server.behave("/v2/a/tags/list", page)
+
+    with _limits(seconds=6, mebibytes=16), pytest.raises(Unreachable, match="too slow"):
         client.tags(_repository(server))
 
 
-def test_a_list_with_too_many_tags_is_refused(client: Registry, server: Server) -> None:
+def test_a_list_with_too_many_tags_is_refused(patient_client: Registry, server: Server) -> None:
     def page(request: Request) -> list[bytes]:
         return [_page([f"{request.number}-{n}" for n in range(1000)], "/v2/a/tags/list?more")]
 
     server.behave("/v2/a/tags/list", page)
 
     with _limits(seconds=20, mebibytes=32), pytest.raises(TooLarge, match="more than 50000 tags"):
-        client.tags(_repository(server))
+        patient_client.tags(_repository(server))
 
 
 def test_pages_of_tags_are_put_together(client: Registry, server: Server) -> None:

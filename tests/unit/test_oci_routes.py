@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schedkit.model.images import Repository
+from schedkit.oci.answers import join_address, retry_after
 from schedkit.oci.authentication import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
-from schedkit.oci.connections import join_address, retry_after
 from schedkit.oci.errors import Refused, Unauthorized
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback, read_proxies

@@ -18,8 +18,9 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
 from schedkit.oci import uploads
+from schedkit.oci.answers import join_address, refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
-from schedkit.oci.connections import Answer, Ask, Connection, Patience, join_address, refuse_unfit
+from schedkit.oci.connections import Answer, Ask, Connection, Patience
 from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.mirrors import Mirrors
@@ -177,7 +178,8 @@ class Registry:
 
     def _blob(self, place: Repository, descriptor: Descriptor) -> bytes:
         ask = Ask(place, f"blobs/{descriptor.digest}")
-        answer = self._connection(place).read(ask, limit=descriptor.size)
+        ends = self._settings.patience.ends(time.monotonic(), size=descriptor.size)
+        answer = self._connection(place).read(ask, limit=descriptor.size, ends=ends)
         return b"".join(verified((answer.body,), descriptor, what=f"{place}@{descriptor.digest}"))
 
     def _pieces(self, place: Repository, descriptor: Descriptor, ends: float) -> Iterator[bytes]:
