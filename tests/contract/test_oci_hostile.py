@@ -36,6 +36,7 @@ from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unau
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies
 from schedkit.oci.registry import Registry, Settings
+from schedkit.oci.web import fetch
 
 MIB = 1024 * 1024
 BRIEF = Patience(total_s=1.2, attempts=3, first_delay_s=0.02, longest_delay_s=0.1)
@@ -78,13 +79,21 @@ def client() -> Iterator[Registry]:
 
 
 @pytest.fixture(scope="module")
+def quick_client() -> Iterator[Registry]:
+    """Which expects ten mebibytes a second."""
+    quick = Patience(total_s=1, attempts=2, first_delay_s=0.02, slowest_bytes_per_s=10 * MIB)
+    with Registry(Settings(patience=quick)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
 def patient_client() -> Iterator[Registry]:
     """With time for a long list."""
     with Registry(Settings(patience=Patience(total_s=20))) as client:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pair(authority: Authority) -> KeyPair:
     return authority.issue("hostile", common_name="hostile", sans=("127.0.0.1", "localhost"))
 
@@ -226,17 +235,17 @@ def test_a_manifest_that_comes_as_it_should_not_is_refused(
 )
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "in pieces"])
 def test_a_blob_that_is_not_what_was_announced_is_refused(
-    server: Server, behaviour: Behaviour, expected: type[RegistryError], sentence: str, whole: bool
+    quick_client: Registry,
+    server: Server,
+    behaviour: Behaviour,
+    expected: type[RegistryError],
+    sentence: str,
+    whole: bool,
 ) -> None:
     _serve_layer(server, behaviour)
-    quick = Patience(total_s=1, attempts=2, first_delay_s=0.02, slowest_bytes_per_s=10 * MIB)
 
-    with (
-        Registry(Settings(patience=quick)) as client,
-        _limits(seconds=6, mebibytes=24),
-        pytest.raises(expected, match=sentence),
-    ):
-        _read_layer(client, _repository(server), whole=whole)
+    with _limits(seconds=6, mebibytes=24), pytest.raises(expected, match=sentence):
+        _read_layer(quick_client, _repository(server), whole=whole)
 
 
 def _read_layer(client: Registry, repository: Repository, *, whole: bool) -> None:
@@ -655,6 +664,37 @@ def test_through_a_proxy_plain_registries_are_read_and_others_are_tunnelled(serv
     assert last.headers["proxy-authorization"] == "Basic dTpw"
     assert {request.method for request in server.asked("secure.rig.test:443")} == {"CONNECT"}
     assert not any("authorization" in request.headers for request in server.requests)
+
+
+def test_a_file_is_fetched_by_its_url(server: Server, other: Server) -> None:
+    server.behave("/catalog.json", redirect(f"{other.url}/moved"))
+    other.behave("/moved", in_turn(always(answer(503)), always(answer(200, b"{}"))))
+
+    assert fetch(f"{server.url}/catalog.json", limit=2, patience=BRIEF) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "expected"),
+    [
+        pytest.param(endless(), TooLarge, id="endless"),
+        pytest.param(redirect("file:///etc/passwd"), Refused, id="in a file"),
+        pytest.param(always(answer(404)), NotFound, id="not there"),
+        pytest.param(always(answer(206, b"{}")), Refused, id="a part"),
+    ],
+)
+def test_a_file_that_comes_as_it_should_not_is_refused(
+    server: Server, behaviour: Behaviour, expected: type[RegistryError]
+) -> None:
+    server.behave("/catalog.json", behaviour)
+
+    with _limits(seconds=6, mebibytes=16), pytest.raises(expected):
+        fetch(f"{server.url}/catalog.json", limit=2, patience=BRIEF)
+
+
+@pytest.mark.parametrize("url", ["http://catalog.rig.test/x", "file:///etc/passwd", "catalog.json", ""])
+def test_nothing_is_fetched_unencrypted_from_elsewhere(url: str) -> None:
+    with pytest.raises(Refused, match="use an https URL"):
+        fetch(url, limit=2)
 
 
 def test_every_client_hangs_up_when_it_is_done_with_a_server(client: Registry, server: Server) -> None:

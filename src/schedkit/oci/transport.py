@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -102,6 +103,14 @@ class Transport:
                 network_backend=_Backend(),
             )
         return self._pools[proxy]
+
+
+def tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    """Trust in the system's authorities, and in those of the file."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    return context
 
 
 def _raw_proxy(url: str) -> httpcore2.Proxy:
