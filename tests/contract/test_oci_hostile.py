@@ -6,6 +6,7 @@ import collections
 import gzip
 import itertools
 import json
+import socket
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -253,6 +254,13 @@ def _read_layer(client: Registry, repository: Repository, *, whole: bool) -> Non
         client.blob(repository, LAYER_ENTRY, limit=MIB)
     else:
         collections.deque(client.stream(repository, LAYER_ENTRY), maxlen=0)
+
+
+def test_a_server_that_accepts_and_says_nothing_does_not_hold_us(client: Registry) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, _limits(seconds=6, mebibytes=8):
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(Unreachable, match="too slow"):
+            client.resolve(Reference(Repository(host, "a")))
 
 
 def test_a_manifest_asked_for_by_digest_is_that_one_or_none(client: Registry, server: Server) -> None:
