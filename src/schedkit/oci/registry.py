@@ -18,7 +18,8 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
 from schedkit.oci import uploads
-from schedkit.oci.answers import join_address, refuse_unfit
+from schedkit.oci.addresses import join_address
+from schedkit.oci.answers import refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
 from schedkit.oci.connections import Answer, Ask, Connection, Patience
 from schedkit.oci.contents import content_of, read_index, read_manifest, verified
