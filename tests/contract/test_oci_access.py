@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 import pytest
 
@@ -267,3 +267,38 @@ def test_through_a_proxy_plain_registries_are_read_and_others_are_tunnelled(serv
     assert last.headers["proxy-authorization"] == "Basic dTpw"
     assert {request.method for request in server.asked("secure.rig.test:443")} == {"CONNECT"}
     assert not any("authorization" in request.headers for request in server.requests)
+
+
+def test_an_upload_to_another_host_does_not_take_the_login_along(
+    client: Registry, server: Server, other: Server
+) -> None:
+    begin = always(answer(202, Location=f"{other.url}/upload?state=x"))
+    server.behave("/v2/a/blobs/uploads/", demand_login(begin))
+    other.behave("/upload", always(answer(201)))
+
+    assert client.push_blob(repository(server), LAYER_ENTRY, lambda: [LAYER])
+
+    assert "authorization" in server.asked("/v2/a/blobs/uploads/")[-1].headers
+    (upload,) = other.requests
+    assert "authorization" not in upload.headers
+    assert upload.target == f"/upload?state=x&digest={quote(LAYER_ENTRY.digest)}"
+    assert upload.body == LAYER
+
+
+def test_an_upload_that_is_to_leave_https_is_refused(
+    secure_client: Registry, secure_server: Server, other: Server
+) -> None:
+    secure_server.behave("/v2/a/blobs/uploads/", always(answer(202, Location=f"{other.url}/upload")))
+
+    with pytest.raises(Refused, match="over plain HTTP"):
+        secure_client.push_blob(repository(secure_server), LAYER_ENTRY, lambda: [LAYER])
+
+    assert other.requests == []
+
+
+def test_what_is_not_what_it_should_be_is_not_uploaded_to_its_end(client: Registry, server: Server) -> None:
+    server.behave("/v2/a/blobs/uploads/", always(answer(202, Location="/upload")))
+    server.behave("/upload", always(answer(201)))
+
+    with pytest.raises(Refused, match="other content"):
+        client.push_blob(repository(server), LAYER_ENTRY, lambda: [LAYER[::-1]])

@@ -33,8 +33,10 @@ from rig.ordeals import (
     serve_layer,
     tagged,
 )
+from schedkit.model.images import Repository
+from schedkit.oci.authentication import Login
 from schedkit.oci.connections import Patience
-from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
+from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.web import fetch
@@ -237,3 +239,27 @@ def test_a_file_that_comes_as_it_should_not_is_refused(
 def test_nothing_is_fetched_unencrypted_from_elsewhere(url: str) -> None:
     with pytest.raises(Refused, match="use an https URL"):
         fetch(url, limit=2)
+
+
+def test_a_mirror_gets_its_own_login_and_the_origin_its_own(server: Server, other: Server) -> None:
+    demand = answer(401, WWW_Authenticate='Basic realm="x"')
+    for each, path in ((server, "a"), (other, "copy/a")):
+        each.behave(f"/v2/{path}/manifests/v1", always(demand))
+    places = Mirrors({server.host: (f"{other.host}/copy",)})
+
+    with (
+        Registry(Settings(patience=BRIEF, mirrors=places), _NamedLogins()) as client,
+        pytest.raises(Unauthorized),
+    ):
+        client.resolve(tagged(server))
+
+    for each, path in ((server, "a"), (other, "copy/a")):
+        sent = [request.headers.get("authorization") for request in each.asked(f"/v2/{path}/")]
+        assert sent == [None, Login(f"{each.host}/{path}", "x").basic()]
+
+
+class _NamedLogins:
+    """Another login for every repository."""
+
+    def find(self, repository: Repository) -> Login | None:
+        return Login(str(repository), "x")
