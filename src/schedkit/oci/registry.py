@@ -33,7 +33,7 @@ from schedkit.oci.transport import Transport, tls_context
 T = TypeVar("T")
 
 _MOST_TAGS = 50_000
-_MOST_PAGES = 200
+_MOST_PAGES = 100
 _LARGEST_PAGE = manifests.LARGEST_MANIFEST
 _ACCEPTED = ", ".join((*manifests.MANIFEST_TYPES, *manifests.INDEX_TYPES))
 # what registries without the referrers API answer; the specification says 404
