@@ -1,0 +1,71 @@
+"""Reading what a server answered: up to a limit, and undecoded."""
+
+from __future__ import annotations
+
+import time
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from schedkit.model import documents
+from schedkit.model.documents import InvalidDocument
+from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unreachable
+from schedkit.oci.transport import Response
+
+_LARGEST_COMPLAINT = 8 * 1024
+
+
+def read_bounded(response: Response, limit: int) -> bytes:
+    """The whole body; `TooLarge` as soon as it is known to be more than that."""
+    refuse_encoded(response)
+    announced = response.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        raise TooLarge(f"{_said(response)} has {announced[:20]} bytes; {limit} is the most")
+    body = bytearray()
+    for piece in response.pieces():
+        body += piece
+        if len(body) > limit:
+            raise TooLarge(f"{_said(response)} has more than {limit} bytes")
+    return bytes(body)
+
+
+def refuse_unfit(response: Response, size: int, *, begins: int = 0) -> None:
+    """Let pass only what may be the undecoded bytes of something of that size, from that place on."""
+    refuse_encoded(response)
+    if begins and not response.headers.get("content-range", "").startswith(f"bytes {begins}-"):
+        raise Unreachable(f"{_said(response)} broke off, and is not continued where it did")
+    announced = response.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) != size - begins:
+        raise Refused(f"{_said(response)} has {announced[:20]} bytes; {size - begins} were expected")
+
+
+def refuse_encoded(response: Response) -> None:
+    """A few kilobytes of compressed zeros are gigabytes: nothing is decoded that was not asked for."""
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in {"", "identity"}:
+        raise Refused(f"{_said(response)} is encoded as {encoding[:40]!r}, though no encoding was asked for")
+
+
+def retry_after(value: str) -> float | None:
+    """The seconds that a Retry-After header asks to wait, from a number or a date; None: it does not say."""
+    if value.strip().isdecimal():
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def complaint(response: Response) -> str:
+    """The first message of the distribution API's error document, if there is one."""
+    try:
+        tree = documents.read_object(read_bounded(response, _LARGEST_COMPLAINT), what="the complaint")
+        message = tree["errors"][0]["message"]
+    except (InvalidDocument, RegistryError, KeyError, IndexError, TypeError):
+        return ""
+    finally:
+        response.close()
+    return f": {message[:200]!r}" if isinstance(message, str) else ""
+
+
+def _said(response: Response) -> str:
+    return f"the answer of {urlsplit(response.url).netloc}"
