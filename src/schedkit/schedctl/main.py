@@ -6,11 +6,28 @@ import click
 
 from schedkit import __version__
 from schedkit.cli import Verb, VerbGroup
+from schedkit.schedctl.settings import Settings
 
-VERBS: dict[str, Verb] = {}
+VERBS: dict[str, Verb] = {
+    "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
+    "catalog": Verb("schedkit.schedctl.catalog:group", "Show or update the catalog."),
+}
 
 
 @click.group(cls=VerbGroup, verbs=VERBS)
 @click.version_option(__version__, prog_name="schedctl", message="%(prog)s %(version)s")
-def main() -> None:
+@click.option(
+    "-d",
+    "--driver",
+    type=click.Choice(["podman", "containerd"]),
+    default="podman",
+    envvar="SCHEDCTL_DRIVER",
+    show_default=True,
+    help="What runs the containers.",
+)
+@click.option("--socket", envvar="SCHEDCTL_SOCKET", metavar="PATH", help="The driver's socket.")
+@click.option("--catalog", envvar="SCHEDCTL_CATALOG", metavar="PATH|URL", help="A catalog above all others.")
+@click.pass_context
+def main(ctx: click.Context, driver: str, socket: str | None, catalog: str | None) -> None:
     """Choose and watch the sched_ext scheduler of this machine's kernel."""
+    ctx.obj = Settings(driver, socket, catalog)

@@ -1,0 +1,135 @@
+"""Reading and keeping catalogs: the shipped one, the user's updated copy over it, and what `--catalog` names.
+
+Each layer replaces whole entries of those below it. The updated copy lies in the user's data folder, beside a
+note on where it came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import schedkit
+from schedkit.model.catalog import MAX_BYTES, Entries, InvalidCatalog, Layer, parse_catalog, render_catalog
+from schedkit.schedctl.errors import Problem
+
+SHIPPED: Final = Path(schedkit.__file__).with_name("catalog.json")
+UPDATED: Final = "updated copy"
+_WRITABLE_BY_OTHERS: Final = 0o022
+
+
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the updated copy came from, and why it was believed."""
+
+    source: str
+    sha256: str  # of the catalog as it was fetched
+    updated: str
+    signer: str | None = None  # None: its sha256 was given instead
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The user's updated copy: its file, and the note beside it."""
+
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """The catalog."""
+        return self.folder / "catalog.json"
+
+    @property
+    def note(self) -> Path:
+        """Where it came from."""
+        return self.folder / "catalog.provenance.json"
+
+    def provenance(self) -> Provenance | None:
+        """The note, or None when there is none that can be read."""
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self.note.read_bytes(), type=Provenance)
+        return None
+
+    def replace(self, entries: Entries, provenance: Provenance) -> None:
+        """Keep these entries; whoever reads meanwhile sees the old catalog or the new one."""
+        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _write(self.note, msgspec.json.format(msgspec.json.encode(provenance), indent=2) + b"\n")
+        _write(self.file, render_catalog(entries))
+
+
+def kept(environment: Mapping[str, str]) -> Kept:
+    """Where this user's updated copy lies, or would lie."""
+    chosen = environment.get("XDG_DATA_HOME", "")
+    base = Path(chosen) if chosen.startswith("/") else Path("~/.local/share").expanduser()
+    return Kept(base / "schedkit")
+
+
+def shipped() -> Layer:
+    """The catalog of this version of schedkit."""
+    return Layer("schedkit", parse_catalog(SHIPPED.read_bytes()))
+
+
+def updated(copy: Kept, *, uid: int) -> Layer | None:
+    """The user's updated copy, or None when there is none; root believes only what nobody else can write."""
+    if not copy.file.exists():
+        return None
+    stranger = _stranger(copy.file, uid)
+    if stranger:
+        remedy = f"make it root's own (chown root {copy.folder} {copy.file}), or delete {copy.file}"
+        raise Problem("the updated catalog is not trusted", why=stranger, remedy=remedy)
+    return Layer(UPDATED, parse_file(copy.file))
+
+
+def _stranger(file: Path, uid: int) -> str:
+    """Who else could have written the file, in words; empty when nobody, or when the user is not root."""
+    for path in (file, file.parent) if uid == 0 else ():
+        status = path.stat()
+        if status.st_uid != 0 or status.st_mode & _WRITABLE_BY_OTHERS:
+            return f"{path} can be written by others than root"
+    return ""
+
+
+def parse_file(file: Path) -> Entries:
+    """The catalog in a file; the error names the file."""
+    return parse_named(read_file(file), str(file))
+
+
+def read_file(file: Path) -> bytes:
+    """The file's bytes, or one more than a catalog may have: then parsing refuses it."""
+    with file.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+def parse_named(text: bytes, name: str) -> Entries:
+    """Read a catalog; an error says which one it is about."""
+    try:
+        return parse_catalog(text)
+    except InvalidCatalog as error:
+        raise InvalidCatalog(f"{name}: {error}") from error
+
+
+def sha256(text: bytes) -> str:
+    """The checksum as users write it."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def _write(file: Path, text: bytes) -> None:
+    """Replace the file as a whole, or leave it as it was."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), 0o644)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink()
+        raise

@@ -1,0 +1,14 @@
+"""What is said before the verb: where the containers run, and which catalog counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The flags of `schedctl` itself."""
+
+    driver: str = "podman"
+    socket: str | None = None  # None: the driver's usual one
+    catalog: str | None = None  # None: none but the shipped and the updated one
