@@ -10,13 +10,17 @@ import msgspec
 
 from schedkit.model.catalog import Document
 from schedkit.schedctl.catalog_show import CatalogShown
+from schedkit.schedctl.info import ImageInfo
 from schedkit.schedctl.listing import Listing
+from schedkit.schedctl.versions import Versions
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CATALOG = Path("catalog/schema.json")
 ANSWERS = Path("docs/schedctl/schemas")
 _ANSWERS = {
     "list": Listing,
+    "versions": Versions,
+    "info": ImageInfo,
     "catalog-show": CatalogShown,
 }
 

@@ -95,15 +95,15 @@ def test_what_was_written_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        pytest.param(b"[]", "no JSON object", id="another shape"),
-        pytest.param(b"{", "no JSON: Expecting", id="half a text"),
-        pytest.param(b"\xff", "no JSON: 'utf-8'", id="bytes that are no text"),
-        pytest.param(b"[" * 100_000, "nested too deeply", id="a staircase"),
+        pytest.param(b"[]", "JSON, but not an object", id="another shape"),
+        pytest.param(b"{", "is not JSON: Expecting", id="half a text"),
+        pytest.param(b"\xff", "is not JSON: 'utf-8'", id="bytes that are no text"),
+        pytest.param(b"[" * 100_000, "nested more than 64 levels", id="a staircase"),
         pytest.param(
-            b'{"a": {"imageURI": "a/b"}, "a": {"imageURI": "a/c"}}', "'a' stands twice", id="a name twice"
+            b'{"a": {"imageURI": "a/b"}, "a": {"imageURI": "a/c"}}', "names 'a' twice", id="a name twice"
         ),
         pytest.param(
-            b'{"a": {"imageURI": "a/b", "imageURI": "a/c"}}', "'imageURI' stands twice", id="a field twice"
+            b'{"a": {"imageURI": "a/b", "imageURI": "a/c"}}', "names 'imageURI' twice", id="a field twice"
         ),
         pytest.param(b'{"a": {}}', "a: object missing required field `imageURI`", id="no image"),
         pytest.param(b'{"a": {"imageURI": "A B"}}', "a: expected `str` matching regex", id="no reference"),

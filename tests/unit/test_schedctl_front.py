@@ -17,7 +17,7 @@ from rich.console import Console
 from schedkit.model.catalog import InvalidCatalog
 from schedkit.schedctl import main, output, terminal
 from schedkit.schedctl.errors import ExitCode, Problem, explain, printable
-from schedkit.schedctl.output import Answer, Fields, Table, answering, render
+from schedkit.schedctl.output import Answer, Block, Fields, Table, answering, render
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 HEAVY = {"httpx2", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
@@ -69,7 +69,10 @@ def test_json_and_yaml_carry_the_same_result_and_its_version() -> None:
 
 
 def test_columns_are_aligned_and_no_line_ends_in_spaces() -> None:
-    blocks = [Table(("A", "LONG", "C"), [("xx", "y", ""), ("", "", "z")]), Fields([("Name", "one\ntwo")])]
+    blocks: list[Block] = [
+        Table(("A", "LONG", "C"), [("xx", "y", ""), ("", "", "z")]),
+        Fields([("Name", "one\ntwo")]),
+    ]
 
     assert (
         render(Answer(Weather(), blocks), "text")
@@ -93,7 +96,11 @@ def test_nothing_that_a_terminal_obeys_is_printed(text: str) -> None:
 
 def test_a_person_reads_the_same_words_with_emphasis() -> None:
     watched = io.StringIO()
-    blocks = [Table(("NAME", "[b]WHAT"), [("a", "[red]not markup[/red]")]), Fields([("Key", "value")]), "end"]
+    blocks: list[Block] = [
+        Table(("NAME", "[b]WHAT"), [("a", "[red]not markup[/red]")]),
+        Fields([("Key", "value")]),
+        "end",
+    ]
 
     terminal.show(blocks, Console(file=watched, width=80, force_terminal=True, highlight=False))
 

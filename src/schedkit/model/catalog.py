@@ -10,12 +10,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from schedkit.model import documents
+from schedkit.model.documents import InvalidDocument
 from schedkit.model.grammar import IMAGE
 from schedkit.model.schema import api_name
 
@@ -146,9 +148,10 @@ def parse_catalog(text: bytes) -> dict[str, Entry]:
     """Read a catalog strictly: nothing unknown, nothing twice, nothing that a terminal would obey."""
     if len(text) > MAX_BYTES:
         raise InvalidCatalog(f"it is larger than {MAX_BYTES} bytes")
-    document = _parse_json(text)
-    if not isinstance(document, dict):
-        raise InvalidCatalog("it is no JSON object of schedulers by name")
+    try:
+        document = documents.read_object(text, what="it")
+    except InvalidDocument as error:
+        raise InvalidCatalog(str(error)) from error
     if len(document) > MAX_ENTRIES:
         raise InvalidCatalog(f"it has more than {MAX_ENTRIES} schedulers")
     return {_parse_name(name): _parse_entry(name, value) for name, value in document.items()}
@@ -158,25 +161,6 @@ def render_catalog(entries: Entries) -> bytes:
     """The catalog as a file: the same entries give the same bytes, and `parse_catalog` gives them back."""
     plain = {name: msgspec.to_builtins(entry) for name, entry in sorted(entries.items())}
     return (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def _parse_json(text: bytes) -> object:
-    try:
-        document: object = json.loads(text.decode(), object_pairs_hook=_once_each)
-    except RecursionError as error:
-        raise InvalidCatalog("it is nested too deeply") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InvalidCatalog(f"it is no JSON: {error}") from error
-    return document
-
-
-def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two equal keys readers keep different ones: what one reader was shown another would not run."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise InvalidCatalog(f"the key {twice!r} stands twice in one object")
-    return found
 
 
 def _parse_name(name: str) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
@@ -59,6 +61,19 @@ def printable(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+@contextmanager
+def attempting(what: str) -> Iterator[None]:
+    """Say what was being done when a part failed; what is a problem already says it itself."""
+    try:
+        yield
+    except Exception as error:
+        problem = None if isinstance(error, Problem) else explain(error)
+        if problem is None:
+            raise
+        why = " ".join(filter(None, (problem.what, problem.why)))
+        raise Problem(f"cannot {what}", why=why, remedy=problem.remedy) from error
 
 
 def explain(error: Exception) -> Problem | None:

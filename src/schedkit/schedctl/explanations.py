@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from schedkit.model.catalog import InvalidCatalog, UnknownName
+from schedkit.model.images import InvalidReference
+from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.schedctl.errors import Problem
+
+# what to do next; the first that fits
+_REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
+    (NotFound, "`schedctl versions` shows which versions there are; private images want a login first"),
+    (Unauthorized, "log in with `podman login` or `docker login`, or ask for permission"),
+    (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
+    (Refused, "do not use it; tell whoever runs the registry"),
+)
 
 
 def explain(error: Exception) -> Problem | None:
@@ -16,6 +26,11 @@ def explain(error: Exception) -> Problem | None:
         case UnknownName():
             what, _, remedy = str(error).partition(". ")
             return Problem(what, remedy=remedy)
+        case InvalidReference():
+            return Problem(str(error))
+        case RegistryError():
+            remedies = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
+            return Problem(str(error), remedy=next(remedies, ""))
         case OSError(strerror=str(why)):
             return Problem(f"cannot use {error.filename or 'a file'}", why=why)
     return None

@@ -10,6 +10,8 @@ from schedkit.schedctl.settings import Settings
 
 VERBS: dict[str, Verb] = {
     "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
+    "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
+    "info": Verb("schedkit.schedctl.info:command", "Show what is known about a scheduler's image."),
     "catalog": Verb("schedkit.schedctl.catalog:group", "Show or update the catalog."),
 }
 
@@ -27,7 +29,27 @@ VERBS: dict[str, Verb] = {
 )
 @click.option("--socket", envvar="SCHEDCTL_SOCKET", metavar="PATH", help="The driver's socket.")
 @click.option("--catalog", envvar="SCHEDCTL_CATALOG", metavar="PATH|URL", help="A catalog above all others.")
+@click.option(
+    "--registry-ca",
+    envvar="SCHEDCTL_REGISTRY_CA",
+    metavar="FILE",
+    help="Authorities that registries may use.",
+)
+@click.option(
+    "--insecure-registry",
+    envvar="SCHEDCTL_INSECURE_REGISTRY",
+    metavar="HOST",
+    multiple=True,
+    help="A registry that is asked without TLS.",
+)
 @click.pass_context
-def main(ctx: click.Context, driver: str, socket: str | None, catalog: str | None) -> None:
+def main(
+    ctx: click.Context,
+    driver: str,
+    socket: str | None,
+    catalog: str | None,
+    registry_ca: str | None,
+    insecure_registry: tuple[str, ...],
+) -> None:
     """Choose and watch the sched_ext scheduler of this machine's kernel."""
-    ctx.obj = Settings(driver, socket, catalog)
+    ctx.obj = Settings(driver, socket, catalog, registry_ca, frozenset(insecure_registry))

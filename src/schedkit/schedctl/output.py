@@ -91,7 +91,10 @@ def render(answer: Answer, output: Format) -> str:
     """The answer as it is piped, with the line break at its end."""
     match output:
         case "json":
-            return msgspec.json.format(msgspec.json.encode(answer.result), indent=2).decode() + "\n"
+            return (
+                msgspec.json.format(msgspec.json.encode(answer.result, enc_hook=str), indent=2).decode()
+                + "\n"
+            )
         case "yaml":
             return _yaml(answer.result)
         case "text":
@@ -101,7 +104,7 @@ def render(answer: Answer, output: Format) -> str:
 def _yaml(result: Result) -> str:
     import yaml  # noqa: PLC0415 - most answers are not asked for in YAML
 
-    return str(yaml.safe_dump(msgspec.to_builtins(result), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(msgspec.to_builtins(result, enc_hook=str), sort_keys=False, allow_unicode=True))
 
 
 def render_lines(blocks: Iterable[Block]) -> Iterable[str]:

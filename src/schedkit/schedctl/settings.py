@@ -12,3 +12,5 @@ class Settings:
     driver: str = "podman"
     socket: str | None = None  # None: the driver's usual one
     catalog: str | None = None  # None: none but the shipped and the updated one
+    registry_ca: str | None = None  # authorities to trust beside the system's
+    insecure_registries: frozenset[str] = frozenset()  # hosts that are asked without TLS; loopback always is

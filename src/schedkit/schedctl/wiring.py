@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schedkit.model.catalog import MAX_BYTES, Layer, Listed, stack
 from schedkit.schedctl import catalogs
 from schedkit.schedctl.settings import Settings
+
+if TYPE_CHECKING:
+    from schedkit.oci.registry import Registry
 
 
 def layers(settings: Settings) -> list[Layer]:
@@ -30,3 +34,11 @@ def read_anywhere(place: str) -> bytes:
     from schedkit.schedctl import fetching  # noqa: PLC0415 - an HTTP client is only for those who name a URL
 
     return fetching.fetch(place, limit=MAX_BYTES)
+
+
+def registry(settings: Settings) -> Registry:
+    """Every registry there is, as the user may reach it."""
+    from schedkit.oci import registry as oci  # noqa: PLC0415 - as above
+
+    ca_file = Path(settings.registry_ca) if settings.registry_ca else None
+    return oci.Registry(oci.Settings(insecure=settings.insecure_registries, ca_file=ca_file))
