@@ -10,6 +10,7 @@ import msgspec
 
 from schedkit.model.catalog import Document
 from schedkit.schedctl.catalog_show import CatalogShown
+from schedkit.schedctl.catalog_update import CatalogUpdated
 from schedkit.schedctl.info import ImageInfo
 from schedkit.schedctl.listing import Listing
 from schedkit.schedctl.versions import Versions
@@ -22,6 +23,7 @@ _ANSWERS = {
     "versions": Versions,
     "info": ImageInfo,
     "catalog-show": CatalogShown,
+    "catalog-update": CatalogUpdated,
 }
 
 

@@ -8,6 +8,7 @@ from schedkit.cli import Verb, VerbGroup
 
 VERBS = {
     "show": Verb("schedkit.schedctl.catalog_show:command", "Show which catalogs count, or one scheduler."),
+    "update": Verb("schedkit.schedctl.catalog_update:command", "Keep a newer catalog above the shipped one."),
 }
 
 
