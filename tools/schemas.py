@@ -13,6 +13,8 @@ from schedkit.schedctl.catalog_show import CatalogShown
 from schedkit.schedctl.catalog_update import CatalogUpdated
 from schedkit.schedctl.info import ImageInfo
 from schedkit.schedctl.listing import Listing
+from schedkit.schedctl.mirror import Mirrored
+from schedkit.schedctl.package import Packaged
 from schedkit.schedctl.versions import Versions
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,6 +24,8 @@ _ANSWERS = {
     "list": Listing,
     "versions": Versions,
     "info": ImageInfo,
+    "mirror": Mirrored,
+    "package": Packaged,
     "catalog-show": CatalogShown,
     "catalog-update": CatalogUpdated,
 }

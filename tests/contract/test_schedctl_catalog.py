@@ -4,41 +4,68 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
+from click.testing import CliRunner
 
-from rig import images, processes
+from rig import debian, images, processes, schedulers
 from rig.certificates import Authority
+from rig.cosign import Cosign
+from rig.distribution import digest_of
+from rig.errors import RigError
+from rig.podman import Podman
 from rig.processes import Completed
 from rig.registry import Registry
+from schedkit.model.catalog import MEDIA_TYPE
+from schedkit.model.images import parse_reference
+from schedkit.oci import pushing
+from schedkit.oci.artifacts import pack_artifact
+from schedkit.oci.layout import Layout
+from schedkit.schedctl import main
 
 SCHEDCTL = Path(sys.executable).with_name("schedctl")
-Schedctl: TypeAlias = Callable[..., Completed]
+Schedctl: TypeAlias = Callable[..., "Ended"]
+
+
+class Ended(NamedTuple):
+    """How a call of the command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture
-def schedctl(tmp_path: Path, authority: Authority) -> Schedctl:
+def schedctl(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Schedctl:
     """The command as somebody with an empty home runs it, who trusts the rig's registries."""
     home = {
-        "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
         "SCHEDCTL_REGISTRY_CA": str(authority.ca_file),
         "SCHEDCTL_CATALOG": str(tmp_path / "own.json"),
     }
     (tmp_path / "own.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
 
-    def run(*words: str, check: bool = True, **environment: str) -> Completed:
-        return processes.run(
-            [SCHEDCTL, *words], env=home | environment, cwd=tmp_path, check=check, timeout_s=60
-        )
+    def run(*words: str, check: bool = True) -> Ended:
+        done = CliRunner().invoke(main.main, words, env=home)
+        if check and done.exit_code != 0:
+            raise RigError(f"schedctl {' '.join(words)} ended with {done.exit_code}: {done.stderr}")
+        if done.exc_info and not isinstance(done.exception, SystemExit | None):
+            raise done.exception
+        return Ended(done.exit_code, done.stdout, done.stderr)
 
     return run
 
 
-def answer(done: Completed) -> Any:  # noqa: ANN401 - JSON
+def answer(done: Ended | Completed) -> Any:  # noqa: ANN401 - JSON
     return json.loads(done.stdout)
 
 
@@ -125,3 +152,276 @@ def test_without_a_network_info_says_that_the_catalog_still_answers(schedctl: Sc
 
     assert done.returncode == 1
     assert "`schedctl catalog show NAME` works without a network" in done.stderr
+
+
+# package
+
+
+@pytest.fixture
+def program() -> Path:
+    return schedulers.binary("fifo")
+
+
+@pytest.fixture
+def busybox_program() -> Path:
+    """A static program that can do most things."""
+    tree = debian.machine().tree("busybox", ["busybox-static"], needs=False)
+    return next(file for file in (tree / "bin/busybox", tree / "usr/bin/busybox") if file.exists())
+
+
+def packaged(schedctl: Schedctl, image: str, *words: str | Path) -> Any:  # noqa: ANN401 - JSON
+    return answer(schedctl("package", "--image", image, "-o", "json", *map(str, words)))
+
+
+def test_a_packaged_program_is_an_image_with_its_labels(
+    registry: Registry, schedctl: Schedctl, program: Path
+) -> None:
+    image = f"{registry.host}/rig/packaged:1.2.3"
+    about = [
+        "--description",
+        "Runs tasks in order.",
+        "--source",
+        "https://source.example/fifo",
+        "--label",
+        "a=b=c",
+    ]
+
+    made = packaged(schedctl, image, program, *about)
+    found = answer(schedctl("info", image, "-o", "json"))
+
+    assert (found["digest"], found["platforms"]) == (made["digest"], ["linux/amd64"])
+    assert found["labels"] == {
+        "a": "b=c",
+        "org.opencontainers.image.description": "Runs tasks in order.",
+        "org.opencontainers.image.source": "https://source.example/fifo",
+        "org.opencontainers.image.title": "scx_rig_fifo",
+        "org.opencontainers.image.version": "1.2.3",
+        "org.schedkit.scheduler.kernel.min-version": "6.12",
+    }
+
+
+def test_programs_for_several_platforms_become_one_image(
+    any_registry: Registry, schedctl: Schedctl, program: Path
+) -> None:
+    image = f"{any_registry.host}/rig/both:1"
+
+    packaged(schedctl, image, schedulers.foreign(), program, "--name", "scx_both")
+
+    assert answer(schedctl("info", image, "-o", "json"))["platforms"] == ["linux/amd64", "linux/arm64"]
+
+
+def test_the_same_program_gives_the_same_image_wherever_and_whenever_it_is_packaged(
+    any_registry: Registry, schedctl: Schedctl, program: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "elsewhere" / program.name
+    copy.parent.mkdir()
+    copy.write_bytes(program.read_bytes())
+    copy.touch()
+
+    first = packaged(schedctl, f"{any_registry.host}/rig/same:1", program)
+    second = packaged(schedctl, f"{any_registry.host}/rig/same:1", copy, "--to", f"oci:{tmp_path}/layout")
+    other = packaged(schedctl, f"{any_registry.host}/rig/same:1", program, "--min-kernel", "6.13")
+
+    assert first["digest"] == second["digest"] != other["digest"]
+
+
+def test_a_packaged_program_runs_under_podman(
+    any_registry: Registry, schedctl: Schedctl, podman: Podman, busybox_program: Path
+) -> None:
+    image = f"{any_registry.host}/rig/runs:1"
+    packaged(schedctl, image, busybox_program, "--name", "busybox", "--arg", "echo", "--arg", "it runs")
+
+    done = podman.run("run", "--rm", "--read-only", image)
+
+    assert done.stdout == "it runs\n"
+
+
+def test_a_dynamic_program_is_refused_until_its_libraries_are_named_and_then_runs_under_podman(
+    any_registry: Registry, schedctl: Schedctl, podman: Podman
+) -> None:
+    image = f"{any_registry.host}/rig/dynamic:1"
+    refused = schedctl("package", "--image", image, "/usr/bin/env", check=False)
+    folders = ("/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu")
+
+    packaged(
+        schedctl, image, "/usr/bin/env", *(word for folder in folders for word in ("--libraries", folder))
+    )
+
+    assert "why:  it is linked to libc.so.6, /lib64/ld-linux-x86-64.so.2" in refused.stderr
+    assert "LD_LIBRARY_PATH=/usr/lib" in podman.run("run", "--rm", image).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["tests", "--image", "localhost:1/x:1"], "Is a directory"),
+        (["/etc/hostname", "--image", "localhost:1/x:1"], "it is no ELF program"),
+        (["/usr/bin/env", "--image", "localhost:1/x"], "write registry/path:tag"),
+        (["/usr/bin/env", "--image", "localhost:1/x:1", "--label", "x"], "write KEY=VALUE"),
+    ],
+)
+def test_what_cannot_be_packaged_is_refused_with_the_reason(
+    schedctl: Schedctl, tmp_path: Path, words: list[str], complaint: str
+) -> None:
+    (tmp_path / "tests").mkdir()
+
+    done = schedctl("package", *words, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert complaint in done.stderr
+
+
+# mirror
+
+
+def test_a_mirrored_image_brings_its_platforms_and_signatures_along(
+    registry: Registry, plain_registry: Registry, schedctl: Schedctl, cosign: Cosign
+) -> None:
+    digest = push(registry, f"rig/signed-{cosign.major}", "1.0.0")
+    origin = f"{registry.host}/rig/signed-{cosign.major}"
+    key = cosign.new_key()
+    cosign.sign(f"{origin}@{digest}", key)
+
+    mirrored = answer(
+        schedctl("mirror", f"{origin}:1.0.0", "--to", f"{plain_registry.host}/copies", "-o", "json")
+    )["images"][0]
+
+    copy = f"{plain_registry.host}/copies/rig/signed-{cosign.major}"
+    assert (mirrored["to"], mirrored["digest"]) == (f"{copy}:1.0.0", digest)
+    assert mirrored["signatures"] >= 1
+    assert cosign.verify(f"{copy}@{digest}", key).accepted
+    assert not cosign.verify(f"{copy}@{digest}", cosign.new_key()).accepted
+
+
+def test_from_a_layout_everything_can_be_read_without_a_network(
+    registry: Registry, schedctl: Schedctl, tmp_path: Path
+) -> None:
+    digest = push(registry, "rig/portable", "1.0.0", "latest")
+    entry = {"imageURI": f"{registry.host}/rig/portable"}
+    (tmp_path / "own.json").write_text(json.dumps({"portable": entry}))
+    for version in ("1.0.0", "latest"):
+        schedctl("mirror", "portable", "--version", version, "--to", f"oci:{tmp_path}/stick")
+
+    offline: list[str | Path] = [
+        "unshare",
+        "--net",
+        "--map-root-user",
+        SCHEDCTL,
+        "--layout",
+        f"{tmp_path}/stick",
+    ]
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "SCHEDCTL_CATALOG": str(tmp_path / "own.json"),
+    }
+    found = answer(processes.run([*offline, "info", "portable", "-o", "json"], env=environment))
+    versions = processes.run([*offline, "versions", "portable"], env=environment).stdout
+
+    assert (found["digest"], found["labels"]) == (digest, images.scheduler_labels("fifo"))
+    assert versions == "1.0.0\nlatest\n"
+
+
+def test_a_second_mirroring_copies_nothing(
+    any_registry: Registry, schedctl: Schedctl, tmp_path: Path
+) -> None:
+    push(any_registry, "rig/twice", "1")
+    words = ["mirror", f"{any_registry.host}/rig/twice:1", "--to", f"oci:{tmp_path}/stick", "-o", "json"]
+
+    first, second = answer(schedctl(*words)), answer(schedctl(*words))
+
+    assert first["images"][0]["copied_bytes"] > 0
+    assert second["images"][0] == first["images"][0] | {"copied_bytes": 0}
+
+
+def test_a_mirror_is_asked_before_the_origin(
+    any_registry: Registry, plain_registry: Registry, schedctl: Schedctl
+) -> None:
+    digest = push(plain_registry, "copies/somewhere/x", "1")
+    mirror = f"origin.invalid/somewhere={plain_registry.host}/copies/somewhere"
+
+    found = answer(
+        schedctl("--registry-mirror", mirror, "info", "origin.invalid/somewhere/x:1", "-o", "json")
+    )
+
+    assert found["digest"] == digest
+
+
+@pytest.mark.parametrize("place", ["oci:", "not a registry", "example"])
+def test_a_place_that_is_none_is_refused(schedctl: Schedctl, place: str) -> None:
+    done = schedctl("mirror", "localhost:1/x:1", "--to", place, check=False)
+
+    assert done.returncode == 1
+    assert "oci:FOLDER" in done.stderr
+
+
+# catalog update
+
+
+CATALOG = b'{"mine": {"imageURI": "registry.example/mine", "measured": true}}'
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The folder on a web server of this machine."""
+    handler = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def artifact(registry: Registry, folder: Path, media_type: str = MEDIA_TYPE) -> str:
+    """The catalog as an artifact of the registry."""
+    packed = pack_artifact(CATALOG, media_type, title="catalog.json")
+    reference = parse_reference(f"{registry.host}/rig/catalog:1")
+    pushing.push(Layout(folder), packed, reference)
+    registry.client.push(folder, "rig/catalog", "1")
+    return str(reference)
+
+
+@pytest.mark.parametrize("kind", ["path", "url", "reference"])
+def test_a_catalog_is_updated_from_wherever_it_lies_if_its_checksum_is_known(
+    any_registry: Registry, schedctl: Schedctl, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published/new.json").write_bytes(CATALOG)
+    with served(tmp_path / "published") as url:
+        places = {
+            "path": "published/new.json",
+            "url": f"{url}/new.json",
+            "reference": artifact(any_registry, tmp_path / "layout"),
+        }
+        wanted = digest_of(CATALOG).removeprefix("sha256:")
+
+        doubtful = schedctl("catalog", "update", places[kind], check=False)
+        wrong = schedctl("catalog", "update", places[kind], "--sha256", "0" * 64, check=False)
+        unchanged = schedctl("list").stdout
+        done = answer(schedctl("catalog", "update", places[kind], "--sha256", wanted, "-o", "json"))
+
+    assert (doubtful.returncode, wrong.returncode) == (1, 1)
+    assert f"--sha256 {wanted}" in doubtful.stderr
+    assert "mine" not in unchanged
+    assert (done["added"], done["provenance"]["sha256"]) == (["mine"], wanted)
+    assert "mine\n" in schedctl("list").stdout
+    assert places[kind] in schedctl("catalog", "show").stdout
+
+
+def test_an_image_is_not_taken_for_a_catalog(any_registry: Registry, schedctl: Schedctl) -> None:
+    push(any_registry, "rig/nocatalog", "1")
+
+    done = schedctl(
+        "catalog", "update", f"{any_registry.host}/rig/nocatalog:1", "--sha256", "0" * 64, check=False
+    )
+
+    assert done.returncode == 1
+    assert "is no artifact with one file of the type application/vnd.schedkit.catalog" in done.stderr

@@ -96,7 +96,7 @@ class Connection:
 
         def attempt(ends: float) -> Answer:
             with self._answered(ask, ends) as response:
-                body = read_bounded(response, limit)
+                body = b"" if ask.method == "HEAD" else read_bounded(response, limit)
                 return Answer(response.status, response.url, response.headers, body)
 
         return self._persistently(attempt, ends=self._patience.ends(time.monotonic()))

@@ -58,6 +58,11 @@ class Packed:
         """The manifest, or the index over several platforms."""
         return self.manifests[-1]
 
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """What it runs on, sorted."""
+        return tuple(str(each.descriptor.platform) for each in self.manifests if each.descriptor.platform)
+
 
 def pack(images: Sequence[Contents]) -> Packed:
     """One image, or an index over several platforms, which are sorted."""

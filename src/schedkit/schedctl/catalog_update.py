@@ -54,8 +54,8 @@ def _fetch(settings: Settings, source: str) -> bytes:
     reference = as_reference(source)
     if reference is None:
         return wiring.read_anywhere(source)
-    with wiring.registry(settings) as registry:
-        return read_artifact(registry, reference, MEDIA_TYPE, limit=MAX_BYTES)
+    with wiring.source(settings) as images:
+        return read_artifact(images, reference, MEDIA_TYPE, limit=MAX_BYTES)
 
 
 def as_reference(source: str) -> Reference | None:

@@ -7,8 +7,6 @@ note on where it came from.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ import msgspec
 
 import schedkit
 from schedkit.model.catalog import MAX_BYTES, Entries, InvalidCatalog, Layer, parse_catalog, render_catalog
+from schedkit.oci import files
 from schedkit.schedctl.errors import Problem
 
 SHIPPED: Final = Path(schedkit.__file__).with_name("catalog.json")
@@ -60,8 +59,9 @@ class Kept:
     def replace(self, entries: Entries, provenance: Provenance) -> None:
         """Keep these entries; whoever reads meanwhile sees the old catalog or the new one."""
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _write(self.note, msgspec.json.format(msgspec.json.encode(provenance), indent=2) + b"\n")
-        _write(self.file, render_catalog(entries))
+        note = msgspec.json.format(msgspec.json.encode(provenance), indent=2)
+        files.write_whole(self.note, (note, b"\n"))
+        files.write_whole(self.file, (render_catalog(entries),))
 
 
 def kept(environment: Mapping[str, str]) -> Kept:
@@ -118,18 +118,3 @@ def parse_named(text: bytes, name: str) -> Entries:
 def sha256(text: bytes) -> str:
     """The checksum as users write it."""
     return hashlib.sha256(text).hexdigest()
-
-
-def _write(file: Path, text: bytes) -> None:
-    """Replace the file as a whole, or leave it as it was."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.fchmod(stream.fileno(), 0o644)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink()
-        raise

@@ -39,8 +39,8 @@ class ImageInfo(Result, frozen=True, kw_only=True):
 def command(settings: Settings, image: str, version: str | None) -> Answer:
     """Show a scheduler's labels, platforms, digest and minimum kernel."""
     chosen = choose_image(wiring.catalog(settings), image, version=version)
-    with attempting(f"look at {chosen.reference}"), wiring.registry(settings) as registry:
-        inspected = inspect(registry, chosen.reference, platform_of(os.uname().machine))
+    with attempting(f"look at {chosen.reference}"), wiring.source(settings) as source:
+        inspected = inspect(source, chosen.reference, platform_of(os.uname().machine))
     info = describe(chosen, inspected)
     return Answer(info, text(info))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from schedkit import __version__
@@ -12,6 +14,8 @@ VERBS: dict[str, Verb] = {
     "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
     "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
     "info": Verb("schedkit.schedctl.info:command", "Show what is known about a scheduler's image."),
+    "mirror": Verb("schedkit.schedctl.mirror:command", "Copy images with their signatures to another place."),
+    "package": Verb("schedkit.schedctl.package:command", "Make an image of a scheduler's program."),
     "catalog": Verb("schedkit.schedctl.catalog:group", "Show or update the catalog."),
 }
 
@@ -37,19 +41,24 @@ VERBS: dict[str, Verb] = {
 )
 @click.option(
     "--insecure-registry",
+    "insecure_registries",
     envvar="SCHEDCTL_INSECURE_REGISTRY",
     metavar="HOST",
     multiple=True,
     help="A registry that is asked without TLS.",
 )
+@click.option(
+    "--registry-mirror",
+    "registry_mirrors",
+    envvar="SCHEDCTL_REGISTRY_MIRROR",
+    metavar="ORIGIN=COPY",
+    multiple=True,
+    help="Where images of ORIGIN are looked for first.",
+)
+@click.option(
+    "--layout", envvar="SCHEDCTL_LAYOUT", metavar="FOLDER", help="Read images from this OCI layout alone."
+)
 @click.pass_context
-def main(
-    ctx: click.Context,
-    driver: str,
-    socket: str | None,
-    catalog: str | None,
-    registry_ca: str | None,
-    insecure_registry: tuple[str, ...],
-) -> None:
+def main(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - click passes what is declared above
     """Choose and watch the sched_ext scheduler of this machine's kernel."""
-    ctx.obj = Settings(driver, socket, catalog, registry_ca, frozenset(insecure_registry))
+    ctx.obj = Settings(**flags)

@@ -27,7 +27,7 @@ class Versions(Result, frozen=True, kw_only=True):
 def command(settings: Settings, image: str, *, everything: bool) -> Answer:
     """List the versions of a scheduler, the newest last."""
     repository = choose_image(wiring.catalog(settings), image).reference.repository
-    with attempting(f"list the versions of {repository}"), wiring.registry(settings) as registry:
-        tags = registry.tags(repository)
+    with attempting(f"list the versions of {repository}"), wiring.source(settings) as source:
+        tags = source.tags(repository)
     shown = tuple(sort_versions(tag for tag in tags if everything or not is_evidence(tag)))
     return Answer(Versions(repository=str(repository), versions=shown), shown)
