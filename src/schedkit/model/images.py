@@ -1,0 +1,150 @@
+"""What an image is called, and what an image is made of: digests, references, platforms, descriptors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Annotated, Self
+
+import msgspec
+
+from schedkit.model import grammar
+
+DEFAULT_REGISTRY = "docker.io"
+DEFAULT_TAG = "latest"
+_ALIASES = {"index.docker.io": DEFAULT_REGISTRY}
+_SHORT_NAMES = "library"  # where Docker's registry keeps what has a name of one part
+_LONGEST_NAME = 255
+_LONGEST_TEXT = 1024
+
+_REGISTRY = re.compile(grammar.REGISTRY)
+_REPOSITORY = re.compile(grammar.REPOSITORY)
+_TAG = re.compile(grammar.TAG)
+_DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
+
+
+class InvalidReference(ValueError):  # noqa: N818  # it says what the reference is
+    """Text that names no image; the message says why, and what to write instead."""
+
+
+class Digest(str):
+    """`sha256:` and 64 hexadecimal digits: the name of exactly one sequence of bytes."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Raises `InvalidReference` for any other text."""
+        if not _DIGEST.fullmatch(text):
+            raise InvalidReference(
+                f"{shown(text)} is not a digest: write sha256: and 64 digits of 0-9 and a-f"
+            )
+        return super().__new__(cls, text)
+
+    @property
+    def encoded(self) -> str:
+        """The 64 digits alone."""
+        return self.partition(":")[2]
+
+    @property
+    def fallback_tag(self) -> str:
+        """The tag that lists what refers to this, in registries that do not know the referrers API."""
+        return f"sha256-{self.encoded}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Repository:
+    """A place for images that belong together: a registry's host, and a path in it."""
+
+    registry: str  # host or host:port
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.registry}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The name of an image. With a digest it always means the same one, whatever tag stands beside it."""
+
+    repository: Repository
+    tag: str | None = None
+    digest: Digest | None = None
+
+    @property
+    def identifier(self) -> str:
+        """What a registry is asked for: the digest if there is one, else the tag, else `latest`."""
+        return self.digest or self.tag or DEFAULT_TAG
+
+    def pinned(self, digest: Digest) -> Reference:
+        """The same name, bound to that digest."""
+        return replace(self, digest=digest)
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{self.repository}{tag}{digest}"
+
+
+def parse_reference(text: str) -> Reference:
+    """Read `[registry/]path[:tag][@digest]` as container runtimes do; no registry means Docker's."""
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        raise InvalidReference(f"{shown(text)} has a scheme: remove {shown(scheme + separator)}")
+    name, at, digest = text.partition("@")
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    if colon and not _TAG.fullmatch(tag):
+        raise InvalidReference(f"{shown(text)} has no valid tag after its last colon: {_TAG_FORM}")
+    repository = parse_repository(name.removesuffix(colon + tag), whole=text)
+    return Reference(repository, tag=tag if colon else None, digest=Digest(digest) if at else None)
+
+
+def parse_repository(text: str, *, whole: str | None = None) -> Repository:
+    """Read `[registry/]path`; `whole` is what errors quote."""
+    said = shown(whole or text)
+    if len(text) > _LONGEST_TEXT or not _REPOSITORY.fullmatch(text):
+        raise InvalidReference(f"{said} is not an image reference: {_FORM}")
+    first, slash, rest = text.partition("/")
+    named = bool(slash) and bool(_REGISTRY.fullmatch(first))
+    registry, path = (_ALIASES.get(first, first), rest) if named else (DEFAULT_REGISTRY, text)
+    if len(path) > _LONGEST_NAME:
+        raise InvalidReference(f"{said} has a path of more than {_LONGEST_NAME} characters")
+    if registry == DEFAULT_REGISTRY and "/" not in path:
+        path = f"{_SHORT_NAMES}/{path}"
+    return Repository(registry, path)
+
+
+_FORM = "write registry/path:tag or registry/path@sha256:…, with a path in lower case"
+_TAG_FORM = "a tag has at most 128 letters, digits, '_', '.' and '-', and begins with none of the last two"
+
+
+def shown(text: str) -> str:
+    """The text in quotes for a message: escaped, and short."""
+    return repr(text if len(text) <= 80 else text[:79] + "…")
+
+
+class Platform(msgspec.Struct, frozen=True, order=True):
+    """What a program runs on, in Go's names: linux, amd64."""
+
+    os: str = ""
+    architecture: str = ""
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+
+
+MediaType = Annotated[
+    str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][-a-zA-Z0-9!#$&^_.+]*/[-a-zA-Z0-9!#$&^_.+]+$", max_length=255)
+]
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class Descriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How one piece of content points at another, as in OCI documents."""
+
+    media_type: MediaType
+    digest: Digest
+    size: Size
+    platform: Platform | None = None
+    artifact_type: str | None = None
+    annotations: dict[str, str] | None = None

@@ -1,0 +1,117 @@
+"""Image manifests and indexes, read so strictly that nobody can read the same bytes as something else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from schedkit.model import documents
+from schedkit.model.documents import InvalidDocument
+from schedkit.model.images import Descriptor, MediaType, Platform
+
+IMAGE_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+IMAGE_INDEX = "application/vnd.oci.image.index.v1+json"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER_INDEX = "application/vnd.docker.distribution.manifest.list.v2+json"
+MANIFEST_TYPES = (IMAGE_MANIFEST, DOCKER_MANIFEST)
+INDEX_TYPES = (IMAGE_INDEX, DOCKER_INDEX)
+EMPTY_CONFIG = "application/vnd.oci.empty.v1+json"
+
+LARGEST_MANIFEST = 4 * 1024 * 1024
+MOST_ENTRIES = 4096
+
+
+class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+    """One image or artifact."""
+
+    schema_version: Literal[2]
+    config: Descriptor
+    layers: tuple[Descriptor, ...] = ()
+    media_type: MediaType | None = None
+    artifact_type: str | None = None
+    subject: Descriptor | None = None
+    annotations: dict[str, str] = {}
+
+
+class Index(msgspec.Struct, frozen=True, rename="camel"):
+    """A list of manifests: an image's platforms, or what refers to an image."""
+
+    schema_version: Literal[2]
+    manifests: tuple[Descriptor, ...] = ()
+    media_type: MediaType | None = None
+    artifact_type: str | None = None
+    subject: Descriptor | None = None
+    annotations: dict[str, str] = {}
+
+
+class NoSuchPlatform(ValueError):  # noqa: N818  # it says what is missing
+    """An index without an image for that platform; the message names what it offers."""
+
+
+def parse(data: bytes, media_type: str) -> Manifest | Index:
+    """The manifest or index in these bytes, which were served as `media_type`.
+
+    Raises `InvalidDocument` for bytes that could be taken for both, and when they call themselves otherwise.
+    """
+    if media_type not in MANIFEST_TYPES + INDEX_TYPES:
+        raise InvalidDocument(f"{media_type!r} is neither an image manifest nor an index")
+    return parse_index(data, media_type) if media_type in INDEX_TYPES else parse_manifest(data, media_type)
+
+
+def parse_manifest(data: bytes, media_type: str = IMAGE_MANIFEST) -> Manifest:
+    """The manifest in these bytes; raises `InvalidDocument` when it could also be read as an index."""
+    _refuse_ambiguous(data, media_type, foreign=("manifests", "fsLayers"))
+    manifest = documents.decode(data, Manifest, what="the manifest")
+    _refuse_crowd(manifest.layers)
+    return manifest
+
+
+def parse_index(data: bytes, media_type: str = IMAGE_INDEX) -> Index:
+    """The index in these bytes; raises `InvalidDocument` when it could also be read as a manifest."""
+    _refuse_ambiguous(data, media_type, foreign=("config", "layers", "fsLayers"))
+    index = documents.decode(data, Index, what="the index")
+    _refuse_crowd(index.manifests)
+    return index
+
+
+def media_type_of(data: bytes, *, served_as: str | None) -> str:
+    """What a document is: by its own word, else by its server's; the two may not differ."""
+    own = documents.read_object(data, what="the manifest").get("mediaType")
+    if own is not None and served_as is not None and own != served_as:
+        raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {served_as!r}")
+    found = own or served_as
+    if found not in MANIFEST_TYPES + INDEX_TYPES:
+        raise InvalidDocument(f"{found!r} is neither an image manifest nor an index")
+    return str(found)
+
+
+def select_platform(index: Index, wanted: Platform) -> Descriptor:
+    """The index's first manifest for the platform; an entry without a variant fits each."""
+    fitting = [entry for entry in index.manifests if entry.platform and _fits(entry.platform, wanted)]
+    exact = [entry for entry in fitting if entry.platform == wanted]
+    if fitting:
+        return (exact or fitting)[0]
+    offered = sorted({str(entry.platform) for entry in index.manifests if entry.platform})
+    offer = f"it offers {', '.join(offered[:20])}" if offered else "it names no platforms"
+    raise NoSuchPlatform(f"the image does not exist for {wanted}: {offer}")
+
+
+def _fits(offered: Platform, wanted: Platform) -> bool:
+    same = (offered.os, offered.architecture) == (wanted.os, wanted.architecture)
+    return same and (offered.variant == wanted.variant or not offered.variant or not wanted.variant)
+
+
+def _refuse_ambiguous(data: bytes, media_type: str, *, foreign: tuple[str, ...]) -> None:
+    tree = documents.read_object(data, what="the manifest")
+    own = tree.get("mediaType")
+    if own is not None and own != media_type:
+        raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {media_type!r}")
+    both = [name for name in foreign if name in tree]
+    if both:
+        raise InvalidDocument(f"the manifest was served as {media_type!r}, but has {both[0]!r}")
+
+
+def _refuse_crowd(entries: tuple[Descriptor, ...]) -> None:
+    if len(entries) > MOST_ENTRIES:
+        raise InvalidDocument(f"the manifest has {len(entries)} entries; {MOST_ENTRIES} is the most")

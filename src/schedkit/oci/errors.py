@@ -1,0 +1,39 @@
+"""What can go wrong with a registry; a class for each thing a caller does next.
+
+RegistryError
+├── NotFound      it is not there
+├── Unauthorized  log in, or ask for permission
+├── Unreachable   try again later: an outage, a timeout, or a server that broke
+├── Refused       do not use it: the answer is invalid or hostile
+│   └── TooLarge  the answer is larger than anything of its kind should be
+"""
+
+from __future__ import annotations
+
+
+class RegistryError(Exception):
+    """Anything that can go wrong with a registry; the message names it."""
+
+
+class NotFound(RegistryError):  # noqa: N818  # what happened, not what it is
+    """The registry answered, and has no such thing."""
+
+
+class Unauthorized(RegistryError):  # noqa: N818  # as NotFound
+    """The registry wants other credentials, or does not let these do that."""
+
+
+class Unreachable(RegistryError):  # noqa: N818  # as NotFound
+    """The registry could not be reached, was too slow or broke; later it may work."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s  # None: the registry did not say
+
+
+class Refused(RegistryError):  # noqa: N818  # as NotFound
+    """The answer is invalid, or not what was asked for; nothing of it was used."""
+
+
+class TooLarge(Refused):
+    """The answer is larger than anything of its kind should be; it was not read to its end."""

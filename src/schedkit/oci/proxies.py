@@ -1,0 +1,62 @@
+"""Which proxy stands between here and a server: what the usual environment variables say."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Proxies:
+    """The proxies for each scheme, and the hosts that need none."""
+
+    http: str = ""
+    https: str = ""
+    bypassed: tuple[str, ...] = ()
+
+    def proxy_for(self, scheme: str, host: str) -> str:
+        """The proxy's URL, or nothing: loopback is never asked through a proxy."""
+        proxy = self.https if scheme == "https" else self.http
+        if not proxy or is_loopback(host) or any(_covers(pattern, host) for pattern in self.bypassed):
+            return ""
+        return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def read_proxies(environment: Mapping[str, str]) -> Proxies:
+    """HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, in lower case or upper case."""
+
+    def value(name: str) -> str:
+        return environment.get(name) or environment.get(name.upper()) or ""
+
+    hosts = (host.strip() for host in value("no_proxy").split(","))
+    return Proxies(
+        http=value("http_proxy") or value("all_proxy"),
+        https=value("https_proxy") or value("all_proxy"),
+        bypassed=tuple(host for host in hosts if host),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether packets to that host stay on this machine."""
+    address = _address(host)
+    return address.is_loopback if address else host.lower() == "localhost"
+
+
+def _covers(pattern: str, host: str) -> bool:
+    """Whether a word of NO_PROXY means that host: a name with all below it, an address or a network."""
+    address = _address(host)
+    if address is not None:
+        try:
+            return address in ipaddress.ip_network(pattern.strip("[]"), strict=False)
+        except ValueError:
+            return pattern == "*"
+    name, whole = pattern.lower().lstrip("*").lstrip("."), host.lower()
+    return pattern == "*" or whole == name or whole.endswith(f".{name}")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None

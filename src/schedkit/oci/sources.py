@@ -1,0 +1,45 @@
+"""Where images come from: a registry or a layout on disk, through one port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from schedkit.model.images import Descriptor, Digest, Reference, Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes whose digest, size and media type are those of the descriptor."""
+
+    descriptor: Descriptor
+    data: bytes
+
+
+class Source(Protocol):
+    """Reads images. What comes with a digest was verified; every failure is a `RegistryError`."""
+
+    def resolve(self, reference: Reference) -> Content:
+        """The manifest or index of that name; a digest in the name is binding, a tag beside it is ignored."""
+        ...
+
+    def manifest(self, repository: Repository, digest: Digest) -> Content:
+        """The manifest or index of that digest."""
+        ...
+
+    def blob(self, repository: Repository, descriptor: Descriptor, *, limit: int) -> bytes:
+        """The whole blob; `TooLarge`, and nothing fetched, if it has more bytes than the limit."""
+        ...
+
+    def stream(self, repository: Repository, descriptor: Descriptor) -> Iterator[bytes]:
+        """The blob in pieces, never more than its size; raises after the last if the digest is another."""
+        ...
+
+    def referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
+        """What claims to refer to that digest; only each one's own manifest says whether it does."""
+        ...
+
+    def tags(self, repository: Repository) -> tuple[str, ...]:
+        """All tags, sorted."""
+        ...
