@@ -156,7 +156,11 @@ def _certificate(material: _Material, *, with_chain: bool) -> x509.Certificate |
     if chain is not None and not chain.certificates:
         raise malformed("the bundle's certificate chain is empty")
     leaf = chain.certificates[0] if chain is not None else material.certificate
-    return load_certificate(base64_bytes(leaf.raw_bytes, "the certificate", limit=_MAX_CERTIFICATE)) if leaf else None
+    return (
+        load_certificate(base64_bytes(leaf.raw_bytes, "the certificate", limit=_MAX_CERTIFICATE))
+        if leaf
+        else None
+    )
 
 
 def load_certificate(der: bytes) -> x509.Certificate:
@@ -169,7 +173,9 @@ def load_certificate(der: bytes) -> x509.Certificate:
 
 def _entries(material: _Material, *, proof_optional: bool) -> tuple[LogEntry, ...]:
     if len(material.tlog_entries) > _MAX_ENTRIES:
-        raise malformed(f"the bundle has {len(material.tlog_entries)} log entries; at most {_MAX_ENTRIES} are read")
+        raise malformed(
+            f"the bundle has {len(material.tlog_entries)} log entries; at most {_MAX_ENTRIES} are read"
+        )
     return tuple(_entry(entry, proof_optional=proof_optional) for entry in material.tlog_entries)
 
 

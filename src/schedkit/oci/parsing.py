@@ -1,7 +1,7 @@
 """Strict reading of what strangers wrote: JSON, base64, numbers. Everything wrong is refused at step 4.
 
-A JSON object that names a key twice is refused: two readers could take different values, and one of them would
-verify what the other does not run.
+A JSON object that names a key twice is refused: two readers could take different values, and one of them
+would verify what the other does not run.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def check_statement(signed: SignedStatement, digest: str, predicates: tuple[str,
         _check_in_toto(signed, digest, predicates)
     else:
         raise Refusal(
-            Step.STATEMENT, f"what was signed is of the kind {signed.payload_type[:80]!r}, no statement about an image"
+            Step.STATEMENT,
+            f"what was signed is of the kind {signed.payload_type[:80]!r}, no statement about an image",
         )
 
 
@@ -64,12 +65,19 @@ def _check_simple(signed: SignedStatement, digest: str) -> None:
 def _check_in_toto(signed: SignedStatement, digest: str, predicates: tuple[str, ...]) -> None:
     statement = json_document(signed.payload, _Statement, "the signed statement")
     if statement.kind not in _STATEMENTS:  # step 5
-        raise Refusal(Step.STATEMENT, f"what was signed calls itself {statement.kind[:80]!r}, not a statement")
+        raise Refusal(
+            Step.STATEMENT, f"what was signed calls itself {statement.kind[:80]!r}, not a statement"
+        )
     if statement.predicate_type not in predicates:
-        why = f"what was signed is a {statement.predicate_type[:80]!r}; somebody said something about the image"
+        why = (
+            f"what was signed is a {statement.predicate_type[:80]!r}; somebody said something about the image"
+        )
         raise Refusal(Step.STATEMENT, f"{why}, but did not sign it")
     if not 0 < len(statement.subject) <= _MAX_SUBJECTS:  # step 6
-        raise Refusal(Step.SUBJECT, f"the statement has {len(statement.subject)} subjects; 1 to {_MAX_SUBJECTS} are read")
+        raise Refusal(
+            Step.SUBJECT,
+            f"the statement has {len(statement.subject)} subjects; 1 to {_MAX_SUBJECTS} are read",
+        )
     algorithm, _, value = digest.partition(":")
     if not any(subject.digest.get(algorithm) == value for subject in statement.subject):
         raise Refusal(Step.SUBJECT, f"the signature is for another image, not for {digest}")
