@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -76,14 +77,33 @@ def parse_index(data: bytes, media_type: str = IMAGE_INDEX) -> Index:
 
 
 def media_type_of(data: bytes, *, served_as: str | None) -> str:
-    """What a document is: by its own word, else by its server's; the two may not differ."""
-    own = documents.read_object(data, what="the manifest").get("mediaType")
+    """What a document is: by its own word or its server's, which may not differ, else by its fields."""
+    tree = documents.read_object(data, what="the manifest")
+    own = tree.get("mediaType")
     if own is not None and served_as is not None and own != served_as:
         raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {served_as!r}")
-    found = own or served_as
+    found = own or served_as or (IMAGE_INDEX if "manifests" in tree else IMAGE_MANIFEST)
     if found not in MANIFEST_TYPES + INDEX_TYPES:
         raise InvalidDocument(f"{found!r} is neither an image manifest nor an index")
     return str(found)
+
+
+def render_index(entries: Iterable[Descriptor]) -> bytes:
+    """An index of these entries; equal entries give equal bytes."""
+    listed = [msgspec.to_builtins(entry, enc_hook=str) for entry in entries]
+    return documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": listed})
+
+
+def referrer_entry(descriptor: Descriptor, manifest: Manifest | Index) -> Descriptor:
+    """How a list of referrers describes one of them."""
+    config_type = manifest.config.media_type if isinstance(manifest, Manifest) else None
+    return Descriptor(
+        descriptor.media_type,
+        descriptor.digest,
+        descriptor.size,
+        artifact_type=manifest.artifact_type or config_type,
+        annotations=manifest.annotations or None,
+    )
 
 
 def select_platform(index: Index, wanted: Platform) -> Descriptor:

@@ -24,7 +24,9 @@ T = TypeVar("T")
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LARGEST_COMPLAINT = 8 * 1024
+_LARGEST_RECEIPT = 64 * 1024
 _LONGEST_ADDRESS = 8 * 1024
+_ALWAYS = {"Accept-Encoding": "identity", "User-Agent": "schedkit"}
 _dice = random.SystemRandom()
 
 
@@ -49,7 +51,7 @@ class Ask:
     """One question to a registry about a repository."""
 
     repository: Repository
-    path: str  # what follows the repository's path
+    path: str  # what follows the repository's path, or a whole URL that the registry gave
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | Iterable[bytes] | None = None
@@ -100,9 +102,8 @@ class Connection:
         return self._persistently(attempt, ends=self._patience.ends(time.monotonic()))
 
     @contextmanager
-    def open(self, ask: Ask, *, size: int) -> Iterator[Response]:
-        """An answer whose body of about that size is still on its way."""
-        ends = self._patience.ends(time.monotonic(), size=size)
+    def open(self, ask: Ask, *, ends: float) -> Iterator[Response]:
+        """An answer whose body is still on its way; getting it is tried again, reading it is not."""
         response = self._persistently(lambda ends: self._exchange(ask, ends), ends=ends)
         try:
             yield response
@@ -112,14 +113,13 @@ class Connection:
     def send_once(self, ask: Ask, *, size: int) -> Answer:
         """The answer to something that cannot be said twice, because its content is gone then."""
         with self._answered(ask, self._patience.ends(time.monotonic(), size=size)) as response:
-            return Answer(response.status, response.url, response.headers, read_bounded(response, 64 * 1024))
+            body = read_bounded(response, _LARGEST_RECEIPT)
+            return Answer(response.status, response.url, response.headers, body)
 
     def _persistently(self, attempt: Callable[[float], T], *, ends: float) -> T:
         for number in range(1, self._patience.attempts + 1):
             try:
                 return attempt(ends)
-            except NotTls:
-                raise
             except Unreachable as error:
                 delay_s = _delay(error, self._patience, number)
                 if number == self._patience.attempts or time.monotonic() + delay_s >= ends:
@@ -137,13 +137,13 @@ class Connection:
 
     def _exchange(self, ask: Ask, ends: float) -> Response:
         """A good answer; after a 401, a second try with what was asked for."""
-        scheme = self._scheme or self._find_scheme(ends)
-        url = f"{scheme}://{self._host}/v2/{ask.repository.path}/{ask.path}"
-        if urlsplit(ask.path).scheme:
-            url = ask.path
-        response = self._follow(self._authorized(ask, url, ends), ends)
-        if response.status == 401 and self._login(response, ask, ends):
-            response = self._follow(self._authorized(ask, url, ends), ends)
+        home = f"{self._scheme or self._find_scheme(ends)}://{self._host}"
+        url = ask.path if urlsplit(ask.path).scheme else f"{home}/v2/{ask.repository.path}/{ask.path}"
+        response = self._follow(self._request(ask, url, home, ends), ends)
+        if response.status == 401 and _can_be_repeated(ask) and _origin(response.url) == _origin(home):
+            response.close()
+            self._log_in(response.headers.get("www-authenticate", ""), ask)
+            response = self._follow(self._request(ask, url, home, ends), ends)
         if response.status < 300 or response.status in ask.tolerated:
             return response
         raise self._failure(response)
@@ -158,9 +158,9 @@ class Connection:
                 self._scheme = "http"
         return self._scheme
 
-    def _authorized(self, ask: Ask, url: str, ends: float) -> Request:
-        headers = {"Accept-Encoding": "identity", "User-Agent": "schedkit", **ask.headers}
-        if self._challenge is not None:
+    def _request(self, ask: Ask, url: str, home: str, ends: float) -> Request:
+        headers = {**_ALWAYS, **ask.headers}
+        if self._challenge is not None and _origin(url) == _origin(home):
             headers["Authorization"] = self._authorization(ask, self._challenge, ends)
         return Request(ask.method, url, headers, ask.content)
 
@@ -184,18 +184,13 @@ class Connection:
         headers = {name: value for name, value in request.headers.items() if name != "Authorization"}
         return replace(request, url=target, headers=headers)
 
-    def _login(self, response: Response, ask: Ask, ends: float) -> bool:
-        """Whether there is something new to send; it is remembered for this host."""
-        refused = self._authorizations.pop(_scope(ask), None)
-        if _origin(response.url)[1] != self._host.lower() and urlsplit(response.url).netloc != self._host:
-            return False
-        header = response.headers.get("www-authenticate", "")
-        response.close()
+    def _log_in(self, header: str, ask: Ask) -> None:
+        """Remember what the host asks for, and forget what it did not accept: tokens expire."""
         challenge = authentication.parse_challenge(header, host=self._host)
         if challenge.scheme == "bearer":
             authentication.refuse_unsafe_realm(challenge, host=self._host, secure=self._scheme == "https")
         self._challenge = challenge
-        return refused is None or self._authorization(ask, challenge, ends) != refused
+        self._authorizations.pop(_scope(ask), None)
 
     def _authorization(self, ask: Ask, challenge: Challenge, ends: float) -> str:
         scope = _scope(ask)
@@ -250,6 +245,16 @@ def read_bounded(response: Response, limit: int) -> bytes:
     return bytes(body)
 
 
+def refuse_unfit(response: Response, size: int, *, begins: int = 0) -> None:
+    """Let pass only what may be the undecoded bytes of something of that size, from that place on."""
+    refuse_encoded(response)
+    if begins and not response.headers.get("content-range", "").startswith(f"bytes {begins}-"):
+        raise Unreachable(f"{_said(response)} broke off, and is not continued where it did")
+    announced = response.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) != size - begins:
+        raise Refused(f"{_said(response)} has {announced[:20]} bytes; {size - begins} were expected")
+
+
 def refuse_encoded(response: Response) -> None:
     """A few kilobytes of compressed zeros are gigabytes: nothing is decoded that was not asked for."""
     encoding = response.headers.get("content-encoding", "identity")
@@ -266,7 +271,8 @@ def join_address(base: str, location: str) -> str:
         port_is_number = parts.port is None or parts.port > 0
     except ValueError:
         usable = port_is_number = False
-    if not (location and usable and port_is_number) or len(location) > _LONGEST_ADDRESS:
+    acceptable = location.isascii() and 0 < len(location) <= _LONGEST_ADDRESS
+    if not (acceptable and usable and port_is_number):
         raise Refused(f"{urlsplit(base).netloc} sends us to {location[:80]!r}, which is no usable address")
     return joined
 
@@ -288,6 +294,10 @@ def _delay(error: Unreachable, patience: Patience, attempt: int) -> float:
     return min(doubled, patience.longest_delay_s) * _dice.uniform(0.5, 1)
 
 
+def _can_be_repeated(ask: Ask) -> bool:
+    return ask.content is None or isinstance(ask.content, bytes)
+
+
 def _scope(ask: Ask) -> tuple[Repository, str, str]:
     return ask.repository, ask.actions, ask.also_pulls
 
@@ -297,7 +307,7 @@ def _token_request(ask: Ask, challenge: Challenge, login: Login | None) -> Reque
     scopes = [f"repository:{ask.repository.path}:{ask.actions}"]
     scopes += [f"repository:{ask.also_pulls}:pull"] if ask.also_pulls else []
     asked = [("service", challenge.service)] if challenge.service else []
-    headers = {"Accept-Encoding": "identity", "User-Agent": "schedkit"}
+    headers = dict(_ALWAYS)
     if login is not None and login.identity_token:
         form = [*asked, ("scope", " ".join(scopes)), ("client_id", "schedkit")]
         form += [("grant_type", "refresh_token"), ("refresh_token", login.identity_token)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,13 +17,18 @@ import msgspec
 from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
+from schedkit.oci import uploads
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
-from schedkit.oci.connections import Answer, Ask, Connection, Patience, join_address, refuse_encoded
-from schedkit.oci.contents import read_index, read_manifest, verified
-from schedkit.oci.errors import NotFound, Refused, TooLarge
+from schedkit.oci.connections import Answer, Ask, Connection, Patience, join_address, refuse_unfit
+from schedkit.oci.contents import digest_of, read_index, read_manifest, verified
+from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
+from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback
 from schedkit.oci.sources import Content
+from schedkit.oci.targets import Reader
 from schedkit.oci.transport import Transport
+
+T = TypeVar("T")
 
 _MOST_TAGS = 50_000
 _MOST_PAGES = 200
@@ -40,6 +47,7 @@ class Settings:
     insecure: frozenset[str] = frozenset()  # hosts that may be asked over plain HTTP; loopback always may
     ca_file: Path | None = None  # authorities to trust beside the system's
     proxies: Proxies = field(default_factory=Proxies)
+    mirrors: Mirrors = field(default_factory=Mirrors)
     patience: Patience = field(default_factory=Patience)
 
 
@@ -65,11 +73,15 @@ class Registry:
 
     def resolve(self, reference: Reference) -> Content:
         """The manifest or index of that name; a digest in the name is binding, a tag beside it is ignored."""
-        return self._manifest(reference.repository, reference.identifier, reference.digest)
+
+        def read(place: Repository) -> Content:
+            return self._manifest(place, reference.identifier, reference.digest)
+
+        return self._anywhere(reference.repository, read)
 
     def manifest(self, repository: Repository, digest: Digest) -> Content:
         """The manifest or index of that digest."""
-        return self._manifest(repository, digest, digest)
+        return self._anywhere(repository, lambda place: self._manifest(place, digest, digest))
 
     def blob(self, repository: Repository, descriptor: Descriptor, *, limit: int) -> bytes:
         """The whole blob; `TooLarge`, and nothing fetched, if it has more bytes than the limit."""
@@ -77,54 +89,143 @@ class Registry:
             raise TooLarge(
                 f"{repository}@{descriptor.digest} has {descriptor.size} bytes; {limit} is the most"
             )
-        return b"".join(self.stream(repository, descriptor))
+        return self._anywhere(repository, lambda place: self._blob(place, descriptor))
 
     def stream(self, repository: Repository, descriptor: Descriptor) -> Iterator[bytes]:
-        """The blob in pieces, never more than its size; raises after the last if the digest is another."""
-        ask = Ask(repository, f"blobs/{descriptor.digest}")
-        with self._connection(repository).open(ask, size=descriptor.size) as response:
-            refuse_encoded(response)
-            yield from verified(response.pieces(), descriptor, what=f"{repository}@{descriptor.digest}")
+        """The blob in pieces, never more than its size; raises after the last if the digest is another.
+
+        Where a transfer breaks off it is continued. A mirror that serves something else is found out only at
+        the end, when it is too late to ask another.
+        """
+        ends = self._settings.patience.ends(time.monotonic(), size=descriptor.size)
+
+        def begin(place: Repository) -> Iterator[bytes]:
+            pieces = self._pieces(place, descriptor, ends)
+            return chain((next(pieces, b""),), pieces)
+
+        pieces = self._anywhere(repository, begin)
+        return verified(pieces, descriptor, what=f"{repository}@{descriptor.digest}")
 
     def referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
-        """What claims to refer to that digest; only each one's own manifest says whether it does."""
-        return self._listed_referrers(repository, digest) or self._tagged_referrers(repository, digest)
+        """What claims to refer to that digest; only each one's own manifest says whether it does.
+
+        Mirrors often hold an image without what refers to it: an empty list sends us on to the next place.
+        """
+
+        def read(place: Repository) -> tuple[Descriptor, ...]:
+            found = self._listed_referrers(place, digest) or self._tagged_referrers(place, digest)
+            if not found and place != repository:
+                raise NotFound(f"{place} lists nothing that refers to {digest}")
+            return found
+
+        return self._anywhere(repository, read)
 
     def tags(self, repository: Repository) -> tuple[str, ...]:
         """All tags, sorted."""
-        found: set[str] = set()
-        for page in self._pages(Ask(repository, "tags/list?n=1000")):
-            found.update(_read_tags(page, repository))
-            if len(found) > _MOST_TAGS:
-                raise TooLarge(f"{repository} has more than {_MOST_TAGS} tags")
-        return tuple(sorted(found))
+        return self._anywhere(repository, self._tags)
 
-    def _manifest(self, repository: Repository, identifier: str, digest: Digest | None) -> Content:
-        ask = Ask(repository, f"manifests/{identifier}", headers={"Accept": _ACCEPTED})
-        answer = self._connection(repository).read(ask, limit=manifests.LARGEST_MANIFEST)
-        what = f"{repository}{'@' if digest else ':'}{identifier}"
+    def push_blob(
+        self,
+        repository: Repository,
+        descriptor: Descriptor,
+        read: Reader,
+        *,
+        mount_from: Repository | None = None,
+    ) -> bool:
+        """Store a blob unless it is there; whether it was read. `mount_from` names where else it may be."""
+        return uploads.push_blob(self._connection(repository), repository, descriptor, read, mount_from)
+
+    def push_manifest(self, repository: Repository, content: Content, *, tag: str | None = None) -> None:
+        """Store a manifest, whose parts are there, under its digest and the tag; list it as a referrer."""
+        connection = self._connection(repository)
+        answer = uploads.push_manifest(connection, repository, content, tag or content.descriptor.digest)
+        manifest = manifests.parse(content.data, content.descriptor.media_type)
+        if manifest.subject is not None and "oci-subject" not in answer.headers:
+            entry = manifests.referrer_entry(content.descriptor, manifest)
+            self._list_referrer(repository, manifest.subject.digest, entry)
+
+    def _list_referrer(self, repository: Repository, subject: Digest, entry: Descriptor) -> None:
+        """Add to the fallback tag, for a registry that did not say it listed the manifest by itself."""
+        others = self._tagged_referrers(repository, subject)
+        if entry.digest in {other.digest for other in others}:
+            return
+        data = manifests.render_index([*others, entry])
+        index = Content(Descriptor(manifests.IMAGE_INDEX, digest_of(data), len(data)), data)
+        uploads.push_manifest(self._connection(repository), repository, index, subject.fallback_tag)
+
+    def _anywhere(self, repository: Repository, read: Callable[[Repository], T]) -> T:
+        """What the first place that can answer says; if none can, the origin's error tells all of it."""
+        *mirrors, origin = self._settings.mirrors.places(repository)
+        failures = []
+        for mirror in mirrors:
+            try:
+                return read(mirror)
+            except RegistryError as error:
+                failures.append(str(error))
+        try:
+            return read(origin)
+        except RegistryError as error:
+            if failures:
+                error.args = (f"{error} (and before that, its mirrors: {'; '.join(failures)})",)
+            raise
+
+    def _manifest(self, place: Repository, identifier: str, digest: Digest | None) -> Content:
+        ask = Ask(place, f"manifests/{identifier}", headers={"Accept": _ACCEPTED})
+        answer = self._connection(place).read(ask, limit=manifests.LARGEST_MANIFEST)
+        what = f"{place}{'@' if digest else ':'}{identifier}"
         return read_manifest(answer.body, served_as=_content_type(answer), expected=digest, what=what)
 
-    def _listed_referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
+    def _blob(self, place: Repository, descriptor: Descriptor) -> bytes:
+        ask = Ask(place, f"blobs/{descriptor.digest}")
+        answer = self._connection(place).read(ask, limit=descriptor.size)
+        return b"".join(verified((answer.body,), descriptor, what=f"{place}@{descriptor.digest}"))
+
+    def _pieces(self, place: Repository, descriptor: Descriptor, ends: float) -> Iterator[bytes]:
+        """The blob as it comes; continued where it broke off, as often as anything else is tried again."""
+        received = 0
+        for attempts_left in reversed(range(self._settings.patience.attempts)):
+            headers = {"Range": f"bytes={received}-"} if received else {}
+            ask = Ask(place, f"blobs/{descriptor.digest}", headers=headers)
+            with self._connection(place).open(ask, ends=ends) as response:
+                refuse_unfit(response, descriptor.size, begins=received)
+                try:
+                    for piece in response.pieces():
+                        received += len(piece)
+                        yield piece
+                except Unreachable:
+                    if not attempts_left:
+                        raise
+                else:
+                    return
+
+    def _tags(self, place: Repository) -> tuple[str, ...]:
+        found: set[str] = set()
+        for page in self._pages(Ask(place, "tags/list?n=1000")):
+            found.update(_read_tags(page, place))
+            if len(found) > _MOST_TAGS:
+                raise TooLarge(f"{place} has more than {_MOST_TAGS} tags")
+        return tuple(sorted(found))
+
+    def _listed_referrers(self, place: Repository, digest: Digest) -> tuple[Descriptor, ...]:
         """What the referrers API says; nothing where there is none."""
         headers = {"Accept": manifests.IMAGE_INDEX}
-        ask = Ask(repository, f"referrers/{digest}", headers=headers, tolerated=_NO_REFERRERS_API)
+        ask = Ask(place, f"referrers/{digest}", headers=headers, tolerated=_NO_REFERRERS_API)
         found: list[Descriptor] = []
         for page in self._pages(ask):
             if page.status in _NO_REFERRERS_API or _content_type(page) != manifests.IMAGE_INDEX:
                 return ()
-            found += read_index(page.body, what=f"the list of referrers of {repository}@{digest}").manifests
+            found += read_index(page.body, what=f"the list of referrers of {place}@{digest}").manifests
             if len(found) > manifests.MOST_ENTRIES:
-                raise TooLarge(f"{repository}@{digest} has more than {manifests.MOST_ENTRIES} referrers")
+                raise TooLarge(f"{place}@{digest} has more than {manifests.MOST_ENTRIES} referrers")
         return tuple(found)
 
-    def _tagged_referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
+    def _tagged_referrers(self, place: Repository, digest: Digest) -> tuple[Descriptor, ...]:
         """What the fallback tag lists; nothing where there is none."""
         try:
-            content = self._manifest(repository, digest.fallback_tag, None)
+            content = self._manifest(place, digest.fallback_tag, None)
         except NotFound:
             return ()
-        return read_index(content.data, what=f"{repository}:{digest.fallback_tag}").manifests
+        return read_index(content.data, what=f"{place}:{digest.fallback_tag}").manifests
 
     def _pages(self, ask: Ask) -> Iterator[Answer]:
         """A list, page by page; the next one is looked for nowhere but on the same host."""

@@ -158,6 +158,8 @@ def _translated(url: str) -> Iterator[None]:
         raise _connect_failure(host, error) from error
     except httpcore2.LocalProtocolError as error:
         raise Refused(f"{host} gave an address that no request can be made of: {error}") from error
+    except UnicodeError as error:  # a label that is empty or too long
+        raise Refused(f"{host[:80]!r} cannot be the name of a host: {error}") from error
     except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as error:
         raise Unreachable(f"{host} could not be reached, or broke off: {error}") from error
 
