@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 from rig import polling
+from rig.certificates import KeyPair
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,13 @@ Behaviour: TypeAlias = Callable[[Request], Iterable[bytes]]
 
 
 class Server:
-    """Answers on loopback, over plain HTTP, until it is left; `behaviours` are found by the target's prefix."""
+    """Answers on loopback until it is left, over TLS if it has a certificate."""
 
-    def __init__(self, behaviours: Mapping[str, Behaviour]) -> None:
-        self._behaviours = behaviours
+    def __init__(
+        self, behaviours: Mapping[str, Behaviour] | None = None, pair: KeyPair | None = None
+    ) -> None:
+        self._behaviours = dict(behaviours or {})
+        self._tls = _tls(pair) if pair else None
         self.requests: list[Request] = []
         self._open = 0
         self._lock = threading.Lock()
@@ -47,11 +52,11 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}"
+        return f"{'https' if self._tls else 'http'}://{self.host}"
 
     def behave(self, target: str, behaviour: Behaviour) -> None:
-        """Answer that target, and all that begins with it, in this way from now on."""
-        self._behaviours = {target: behaviour, **self._behaviours}
+        """Answer all targets that begin so in this way from now on; the longest such beginning decides."""
+        self._behaviours[target] = behaviour
 
     def asked(self, target: str) -> list[Request]:
         return [request for request in self.requests if request.target.startswith(target)]
@@ -62,7 +67,7 @@ class Server:
 
     def __enter__(self) -> Self:
         threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         ).start()
         return self
 
@@ -75,11 +80,14 @@ class Server:
         with self._lock:
             self._open += 1
         try:
-            with contextlib.suppress(OSError), connection:
-                self._answer(connection)
+            with contextlib.suppress(OSError), self._secured(connection) as secured:
+                self._answer(secured)
         finally:
             with self._lock:
                 self._open -= 1
+
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        return self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
 
     def _answer(self, connection: socket.socket) -> None:
         request = self._read_request(connection)
@@ -106,6 +114,12 @@ class Server:
             headers[name.lower()] = value.strip()
         file.read(int(headers.get("content-length", "0")))
         return Request(words[0], words[1], headers, len(self.requests))
+
+
+def _tls(pair: KeyPair) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    return context
 
 
 def _listener(serve: Callable[[socket.socket], None]) -> socketserver.ThreadingTCPServer:

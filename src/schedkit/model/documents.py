@@ -59,9 +59,9 @@ def read_object(data: bytes, *, what: str) -> dict[str, Any]:
 def _refuse_explosive(data: bytes, what: str) -> None:
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
         raise InvalidDocument(f"{what} has more than {MOST_VALUES} values")
-    brackets = _BRACKET.findall(_STRING.sub(b"", data))
-    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in brackets)
-    if max(depths, default=0) > DEEPEST:
+    brackets = _BRACKET.finditer(_STRING.sub(b"", data))
+    depths = accumulate(1 if bracket[0] in b"[{" else -1 for bracket in brackets)
+    if any(depth > DEEPEST for depth in depths):
         raise InvalidDocument(f"{what} is nested more than {DEEPEST} levels deep")
 
 

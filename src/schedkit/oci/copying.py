@@ -40,8 +40,8 @@ def copy(
 ) -> Copied:
     """Copy an image and what speaks for it; `to` names the repository and, if it is to have one, the tag.
 
-    The tag comes last: whoever sees it, sees a whole image. A copy that failed goes on where it ended when it is
-    tried again.
+    The tag comes last: whoever sees it, sees a whole image. After a failure, the next try goes on where this
+    one ended.
     """
     content = source.resolve(reference)
     copier = _Copier(source, target, reference.repository, to.repository, limits or Limits(), content)

@@ -154,7 +154,7 @@ class Registry:
         uploads.push_manifest(self._connection(repository), repository, index, subject.fallback_tag)
 
     def _anywhere(self, repository: Repository, read: Callable[[Repository], T]) -> T:
-        """What the first place that can answer says; if none can, all that went wrong, as the origin's error."""
+        """What the first place that can answer says; if none can, the origin's error tells all of it."""
         *mirrors, origin = self._settings.mirrors.places(repository)
         failures = []
         for mirror in mirrors:
