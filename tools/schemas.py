@@ -15,6 +15,8 @@ from schedkit.schedctl.info import ImageInfo
 from schedkit.schedctl.listing import Listing
 from schedkit.schedctl.mirror import Mirrored
 from schedkit.schedctl.package import Packaged
+from schedkit.schedctl.trust_show import TrustShown
+from schedkit.schedctl.verify import Signature
 from schedkit.schedctl.versions import Versions
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,6 +26,8 @@ _ANSWERS = {
     "list": Listing,
     "versions": Versions,
     "info": ImageInfo,
+    "verify": Signature,
+    "trust-show": TrustShown,
     "mirror": Mirrored,
     "package": Packaged,
     "catalog-show": CatalogShown,

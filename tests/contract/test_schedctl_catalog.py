@@ -23,6 +23,7 @@ from rig.errors import RigError
 from rig.podman import Podman
 from rig.processes import Completed
 from rig.registry import Registry
+from rig.sigstore import Sigstore
 from schedkit.model.catalog import MEDIA_TYPE
 from schedkit.model.images import parse_reference
 from schedkit.oci import pushing
@@ -73,6 +74,20 @@ def push(registry: Registry, repository: str, *tags: str, name: str = "fifo") ->
     """A scheduler's image for two platforms under these tags; returns its digest."""
     layout = images.multi_platform_scheduler(name)
     return {registry.client.push(layout, repository, tag) for tag in tags}.pop()
+
+
+def offline(folder: Path, *words: str) -> Completed:
+    """The command without a network, with a layout in the folder `stick`."""
+    command: list[str | Path] = [
+        "unshare",
+        "--net",
+        "--map-root-user",
+        SCHEDCTL,
+        "--layout",
+        folder / "stick",
+    ]
+    home = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "SCHEDCTL_CATALOG": str(folder / "own.json")}
+    return processes.run([*command, *words], env=home, cwd=folder)
 
 
 # versions
@@ -302,21 +317,8 @@ def test_from_a_layout_everything_can_be_read_without_a_network(
     for version in ("1.0.0", "latest"):
         schedctl("mirror", "portable", "--version", version, "--to", f"oci:{tmp_path}/stick")
 
-    offline: list[str | Path] = [
-        "unshare",
-        "--net",
-        "--map-root-user",
-        SCHEDCTL,
-        "--layout",
-        f"{tmp_path}/stick",
-    ]
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "SCHEDCTL_CATALOG": str(tmp_path / "own.json"),
-    }
-    found = answer(processes.run([*offline, "info", "portable", "-o", "json"], env=environment))
-    versions = processes.run([*offline, "versions", "portable"], env=environment).stdout
+    found = answer(offline(tmp_path, "info", "portable", "-o", "json"))
+    versions = offline(tmp_path, "versions", "portable").stdout
 
     assert (found["digest"], found["labels"]) == (digest, images.scheduler_labels("fifo"))
     assert versions == "1.0.0\nlatest\n"
@@ -355,6 +357,71 @@ def test_a_place_that_is_none_is_refused(schedctl: Schedctl, place: str) -> None
     assert "oci:FOLDER" in done.stderr
 
 
+# verify
+
+IDENTITY = "https://forge.rig.test/schedulers/.build.yml@refs/heads/main"
+ISSUER = "https://issuer.rig.test"
+
+
+def write_policy(folder: Path, sigstore: Sigstore, subject: str = IDENTITY) -> str:
+    """A policy that trusts one identity of the stand-in."""
+    (folder / "root.json").write_bytes(sigstore.trust.trusted_root.read_bytes())
+    policy = {"identities": [{"issuer": ISSUER, "subject": subject}], "trustedRoot": "root.json"}
+    (folder / "policy.yaml").write_text(json.dumps(policy))  # every JSON document is a YAML document
+    return str(folder / "policy.yaml")
+
+
+def sign(cosign: Cosign, reference: str, sigstore: Sigstore) -> None:
+    cosign.sign_keyless(reference, sigstore, sigstore.identity_token(IDENTITY, ISSUER))
+
+
+def test_an_image_is_verified_only_once_signed_and_only_for_the_signer_that_the_policy_names(
+    any_registry: Registry, schedctl: Schedctl, cosign: Cosign, sigstore: Sigstore, tmp_path: Path
+) -> None:
+    digest = push(any_registry, f"rig/verified-{cosign.major}", "1.0.0")
+    image = f"{any_registry.host}/rig/verified-{cosign.major}:1.0.0"
+    policy = write_policy(tmp_path, sigstore)
+
+    unsigned = schedctl("verify", image, "--trust-policy", policy, check=False)
+    sign(cosign, f"{image}@{digest}", sigstore)
+    found = answer(schedctl("verify", image, "--trust-policy", policy, "-o", "json"))
+    write_policy(tmp_path, sigstore, "https://somebody.else")
+    stranger = schedctl("verify", image, "--trust-policy", policy, check=False)
+    by_default = schedctl("verify", image, check=False)
+
+    assert (unsigned.returncode, stranger.returncode, by_default.returncode) == (1, 1, 1)
+    assert unsigned.stderr.startswith(f"Error: cannot trust {image}\n  why:  nobody has signed {digest}")
+    assert IDENTITY in stranger.stderr
+    assert "add it to a policy" in stranger.stderr
+    assert (found["digest"], found["signer"], found["issuer"]) == (digest, IDENTITY, ISSUER)
+    assert (found["mode"], found["policy"]) == ("keyless", policy)
+
+
+def test_a_mirrored_image_is_verified_from_a_layout_without_a_network(
+    any_registry: Registry, schedctl: Schedctl, cosign: Cosign, sigstore: Sigstore, tmp_path: Path
+) -> None:
+    repository = f"{any_registry.host}/rig/carried-{cosign.major}"
+    digest = push(any_registry, f"rig/carried-{cosign.major}", "1.0.0")
+    sign(cosign, f"{repository}@{digest}", sigstore)
+    schedctl("mirror", f"{repository}:1.0.0", "--to", f"oci:{tmp_path}/stick")
+    policy = write_policy(tmp_path, sigstore)
+
+    done = offline(tmp_path, "verify", f"{repository}:1.0.0", "--trust-policy", policy, "-o", "json")
+
+    assert (answer(done)["digest"], answer(done)["signer"]) == (digest, IDENTITY)
+
+
+def test_trust_show_names_the_signers_of_a_policy(
+    schedctl: Schedctl, sigstore: Sigstore, tmp_path: Path
+) -> None:
+    policy = write_policy(tmp_path, sigstore)
+
+    shown = answer(schedctl("trust", "show", "--trust-policy", policy, "-o", "json"))
+
+    assert shown["signers"] == [{"repositories": "*", "kind": "identity", "who": IDENTITY, "issuer": ISSUER}]
+    assert (shown["root"]["source"], shown["root"]["age_days"]) == ("root.json", None)
+
+
 # catalog update
 
 
@@ -380,12 +447,12 @@ def served(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-def artifact(registry: Registry, folder: Path, media_type: str = MEDIA_TYPE) -> str:
+def artifact(registry: Registry, folder: Path, repository: str = "rig/catalog") -> str:
     """The catalog as an artifact of the registry."""
-    packed = pack_artifact(CATALOG, media_type, title="catalog.json")
-    reference = parse_reference(f"{registry.host}/rig/catalog:1")
+    packed = pack_artifact(CATALOG, MEDIA_TYPE, title="catalog.json")
+    reference = parse_reference(f"{registry.host}/{repository}:1")
     pushing.push(Layout(folder), packed, reference)
-    registry.client.push(folder, "rig/catalog", "1")
+    registry.client.push(folder, repository, "1")
     return str(reference)
 
 
@@ -409,7 +476,7 @@ def test_a_catalog_is_updated_from_wherever_it_lies_if_its_checksum_is_known(
         done = answer(schedctl("catalog", "update", places[kind], "--sha256", wanted, "-o", "json"))
 
     assert (doubtful.returncode, wrong.returncode) == (1, 1)
-    assert f"--sha256 {wanted}" in doubtful.stderr
+    assert (f"--sha256 {wanted}" if kind != "reference" else "nobody has signed") in doubtful.stderr
     assert "mine" not in unchanged
     assert (done["added"], done["provenance"]["sha256"]) == (["mine"], wanted)
     assert "mine\n" in schedctl("list").stdout
@@ -425,3 +492,26 @@ def test_an_image_is_not_taken_for_a_catalog(any_registry: Registry, schedctl: S
 
     assert done.returncode == 1
     assert "is no artifact with one file of the type application/vnd.schedkit.catalog" in done.stderr
+
+
+def test_a_signed_catalog_is_believed_under_the_policy_and_an_older_one_no_more(
+    any_registry: Registry,
+    schedctl: Schedctl,
+    cosign: Cosign,
+    sigstore: Sigstore,
+    tmp_path: Path,
+) -> None:
+    reference = artifact(any_registry, tmp_path / "layout", f"rig/catalog-{cosign.major}")
+    words = ["catalog", "update", reference, "--trust-policy", write_policy(tmp_path, sigstore)]
+
+    unsigned = schedctl(*words, check=False)
+    sign(cosign, f"{reference}@{images.digest(tmp_path / 'layout')}", sigstore)
+    done = answer(schedctl(*words, "-o", "json"))
+    note = tmp_path / "data/schedkit/catalog.provenance.json"
+    note.write_text(note.read_text().replace(done["provenance"]["signed"], "9999-01-01T00:00:00+00:00"))
+    older = schedctl(*words, check=False)
+
+    assert (unsigned.returncode, older.returncode) == (1, 1)
+    assert "nobody has signed" in unsigned.stderr
+    assert (done["added"], done["provenance"]["signer"]) == (["mine"], IDENTITY)
+    assert "the catalog is older than the one that is kept" in older.stderr

@@ -32,6 +32,7 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     sha256: str  # of the catalog as it was fetched
     updated: str
     signer: str | None = None  # None: its sha256 was given instead
+    signed: str | None = None  # when, in UTC; None: nobody who is trusted says so
 
 
 @dataclass(frozen=True, slots=True)

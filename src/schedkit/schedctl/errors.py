@@ -72,7 +72,7 @@ def attempting(what: str) -> Iterator[None]:
         problem = None if isinstance(error, Problem) else explain(error)
         if problem is None:
             raise
-        why = " ".join(filter(None, (problem.what, problem.why)))
+        why = ": ".join(filter(None, (problem.what, problem.why)))
         raise Problem(f"cannot {what}", why=why, remedy=problem.remedy) from error
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images import InvalidReference
+from schedkit.model.trust import InvalidPolicy, Refusal, Step
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.schedctl.errors import Problem
 
@@ -14,23 +17,53 @@ _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
     (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
     (Refused, "do not use it; tell whoever runs the registry"),
 )
+_TRUST_REMEDIES = {
+    Step.RULE: "name a policy that trusts somebody for this repository with --trust-policy",
+    Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
+    Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
+}
 
 
-def explain(error: Exception) -> Problem | None:
+@singledispatch
+def explain(error: Exception) -> Problem | None:  # noqa: ARG001 - of other errors nothing is known
     """The problem behind an error, or None when no user can do anything about it."""
-    match error:
-        case InvalidCatalog():
-            return Problem(
-                "the catalog cannot be used", why=str(error), remedy="mend it, or name another one"
-            )
-        case UnknownName():
-            what, _, remedy = str(error).partition(". ")
-            return Problem(what, remedy=remedy)
-        case InvalidReference():
-            return Problem(str(error))
-        case RegistryError():
-            remedies = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
-            return Problem(str(error), remedy=next(remedies, ""))
-        case OSError(strerror=str(why)):
-            return Problem(f"cannot use {error.filename or 'a file'}", why=why)
     return None
+
+
+@explain.register
+def _(error: InvalidCatalog) -> Problem:
+    return Problem("the catalog cannot be used", why=str(error), remedy="mend it, or name another one")
+
+
+@explain.register
+def _(error: UnknownName) -> Problem:
+    what, _, remedy = str(error).partition(". ")
+    return Problem(what, remedy=remedy)
+
+
+@explain.register
+def _(error: InvalidReference) -> Problem:
+    return Problem(str(error))
+
+
+@explain.register
+def _(error: RegistryError) -> Problem:
+    remedies = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
+    return Problem(str(error), remedy=next(remedies, ""))
+
+
+@explain.register
+def _(error: InvalidPolicy) -> Problem:
+    remedy = "mend it; until then nothing is trusted"
+    return Problem("the trust policy cannot be used", why=str(error), remedy=remedy)
+
+
+@explain.register
+def _(error: Refusal) -> Problem:
+    others = "".join(f"; another signature: {other}" for other in error.others)
+    return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
+
+
+@explain.register
+def _(error: OSError) -> Problem | None:
+    return Problem(f"cannot use {error.filename or 'a file'}", why=error.strerror) if error.strerror else None
