@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from schedkit.oci.artifacts import pack_artifact
 from schedkit.oci.layout import Layout
 from schedkit.schedctl import main
 
+GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 SCHEDCTL = Path(sys.executable).with_name("schedctl")
 Schedctl: TypeAlias = Callable[..., "Ended"]
 
@@ -515,3 +517,56 @@ def test_a_signed_catalog_is_believed_under_the_policy_and_an_older_one_no_more(
     assert "nobody has signed" in unsigned.stderr
     assert (done["added"], done["provenance"]["signer"]) == (["mine"], IDENTITY)
     assert "the catalog is older than the one that is kept" in older.stderr
+
+
+# Byte by byte
+
+
+@pytest.fixture
+def signer(folder: Path, authority: Authority) -> Cosign:
+    """One cosign, where its major does not matter."""
+    return Cosign(3, folder / "cosign-3", ca_file=authority.ca_file)
+
+
+def normal(text: str, registry: Registry, folder: Path) -> str:
+    """The text without what differs from one run to the next, and with columns one space apart."""
+    text = text.replace(registry.host, "registry.example").replace(str(folder), "/home")
+    text = re.sub(r"[0-9a-f]{64}", "…", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", "<time>", text)
+    text = re.sub(r'(\b(?:size|bytes|copied_bytes)": )\d+', r"\1<number>", text)
+    text = re.sub(r"\d+ bytes|\d+ of \d+", "<number>", text)
+    return re.sub(r"(?<=\S) {2,}", " ", text)
+
+
+def test_the_answers_of_verbs_are_the_golden_ones(
+    any_registry: Registry, schedctl: Schedctl, signer: Cosign, sigstore: Sigstore, tmp_path: Path
+) -> None:
+    image = f"{any_registry.host}/golden/scx_rig_fifo:1.0.0"
+    digest = push(any_registry, "golden/scx_rig_fifo", "1.0.0", "latest")
+    (tmp_path / "own.json").write_text(json.dumps({"fifo": {"imageURI": image, "minKernel": "6.12"}}))
+    (tmp_path / "new.json").write_bytes(CATALOG)
+    sign(signer, f"{image}@{digest}", sigstore)
+    policy = write_policy(tmp_path, sigstore)
+    program, checksum = str(schedulers.binary("fifo")), digest_of(CATALOG)
+    calls = {
+        "versions": ["versions", "fifo"],
+        "info": ["info", "fifo"],
+        "verify": ["verify", "fifo", "--trust-policy", policy],
+        "trust-show": ["trust", "show", "--trust-policy", policy],
+        "mirror": ["mirror", "fifo", "--to", f"oci:{tmp_path}/stick"],
+        "package": [
+            "package",
+            program,
+            "--image",
+            f"{any_registry.host}/golden/new:2",
+            "--description",
+            "New.",
+        ],
+        "catalog-update": ["catalog", "update", "new.json", "--sha256", checksum],
+    }
+
+    said = {f"{name}.txt": schedctl(*words).stdout for name, words in calls.items()}
+    said |= {f"{name}.json": schedctl(*words, "-o", "json").stdout for name, words in calls.items()}
+
+    normalised = {name: normal(text, any_registry, tmp_path) for name, text in said.items()}
+    assert normalised == {name: (GOLDEN / name).read_text() for name in said}

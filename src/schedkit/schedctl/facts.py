@@ -92,10 +92,7 @@ def rows(known: Facts) -> list[tuple[str, str]]:
         ("Ops name", known.ops_name or _UNKNOWN),
         ("Watchdog", watchdog),
         ("Statistics", answer(known.stats, "offered", "not offered")),
-        (
-            "Presets",
-            "\n".join(f"{name}: {join(flags) or '(no flags)'}" for name, flags in known.presets.items()),
-        ),
+        ("Presets", "\n".join(_presets(known.presets)) or _UNKNOWN),
         ("Needs", "\n".join(_needs(known.needs)) or _UNKNOWN),
         ("CPU contract", "\n".join(_honoured(known.cpu_contract))),
         ("Architectures", ", ".join(known.architectures) if known.architectures else _UNKNOWN),
@@ -108,6 +105,10 @@ def rows(known: Facts) -> list[tuple[str, str]]:
 def answer(known: bool | None, yes: str, no: str) -> str:  # noqa: FBT001 - it is the answer itself
     """A fact that may not be known."""
     return _UNKNOWN if known is None else yes if known else no
+
+
+def _presets(presets: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [f"{name}: {join(flags) or '(no flags)'}" for name, flags in presets.items()]
 
 
 def _needs(needs: NeedsFacts) -> list[str]:
