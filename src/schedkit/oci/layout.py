@@ -15,7 +15,7 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository
 from schedkit.oci import files
-from schedkit.oci.contents import digest_of, read_index, read_manifest, verified
+from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unreachable
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Reader
@@ -99,10 +99,9 @@ class Layout:
     def _list_referrer(self, repository: Repository, subject: Digest, entry: Descriptor) -> None:
         with self._changing():
             others = [other for other in self.referrers(repository, subject) if other.digest != entry.digest]
-            data = manifests.render_index([*others, entry])
-            descriptor = Descriptor(manifests.IMAGE_INDEX, digest_of(data), len(data))
-            self.push_blob(repository, descriptor, lambda: (data,))
-            self._write_entry(repository, subject.fallback_tag, descriptor)
+            index = content_of(manifests.render_index([*others, entry]), manifests.IMAGE_INDEX)
+            self.push_blob(repository, index.descriptor, lambda: (index.data,))
+            self._write_entry(repository, subject.fallback_tag, index.descriptor)
 
     def _set_tag(self, repository: Repository, tag: str, descriptor: Descriptor) -> None:
         with self._changing():

@@ -20,7 +20,7 @@ from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Referenc
 from schedkit.oci import uploads
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
 from schedkit.oci.connections import Answer, Ask, Connection, Patience, join_address, refuse_unfit
-from schedkit.oci.contents import digest_of, read_index, read_manifest, verified
+from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback
@@ -150,7 +150,7 @@ class Registry:
         if entry.digest in {other.digest for other in others}:
             return
         data = manifests.render_index([*others, entry])
-        index = Content(Descriptor(manifests.IMAGE_INDEX, digest_of(data), len(data)), data)
+        index = content_of(data, manifests.IMAGE_INDEX)
         uploads.push_manifest(self._connection(repository), repository, index, subject.fallback_tag)
 
     def _anywhere(self, repository: Repository, read: Callable[[Repository], T]) -> T:
