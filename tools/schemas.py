@@ -16,6 +16,7 @@ from schedkit.schedctl.listing import Listing
 from schedkit.schedctl.mirror import Mirrored
 from schedkit.schedctl.package import Packaged
 from schedkit.schedctl.trust_show import TrustShown
+from schedkit.schedctl.trust_update import TrustUpdated
 from schedkit.schedctl.verify import Signature
 from schedkit.schedctl.versions import Versions
 
@@ -28,6 +29,7 @@ _ANSWERS = {
     "info": ImageInfo,
     "verify": Signature,
     "trust-show": TrustShown,
+    "trust-update": TrustUpdated,
     "mirror": Mirrored,
     "package": Packaged,
     "catalog-show": CatalogShown,

@@ -251,3 +251,15 @@ def test_a_catalog_is_not_fetched_where_others_could_change_it(place: str, tmp_p
 
     assert done.exit_code == 1
     assert done.stderr.startswith(f"Error: {place} is not fetched\n")
+
+
+def test_an_unknown_name_is_told_without_a_network_or_cryptography() -> None:
+    probe = (
+        "import sys\nfrom schedkit.schedctl.main import main\n"
+        "try: main(['catalog', 'show', 'rusti'])\nexcept SystemExit: print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert set(done.stdout.split()) & HEAVY == {"msgspec"}

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedkit.model import trust
+from schedkit.model.images import Digest
 from schedkit.model.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust import Identity, InvalidPolicy, Mode, TrustPolicy, Verified, parse_policy
 
@@ -237,14 +238,14 @@ def test_expressions_mean_what_they_mean_in_python(expression: str, text: str) -
 
 
 def test_nobody_makes_a_proof_but_verification() -> None:
-    facts = ("sha256:" + "0" * 64, "registry.test/image", "somebody", None, None, Mode.KEY)
+    facts = (Digest("sha256:" + "0" * 64), "registry.test/image", "somebody", None, None, Mode.KEY)
     genuine = trust._attest(  # noqa: SLF001 - the one way, which a test below guards
         digest=facts[0], repository=facts[1], signer=facts[2], issuer=None, time=None, mode=Mode.KEY
     )
     ways: dict[str, Callable[[], object]] = {
         "call it": lambda: Verified(*facts, object()),
         "leave the proof out": lambda: Verified(*facts),  # type: ignore[call-arg]  # what is tried
-        "change a copy": lambda: dataclasses.replace(genuine, digest="x"),  # type: ignore[call-arg]  # as above
+        "change a copy": lambda: dataclasses.replace(genuine, digest=facts[0]),  # type: ignore[call-arg]  # as above
         "copy it": lambda: copy.copy(genuine),
         "copy it whole": lambda: copy.deepcopy(genuine),
         "send it": lambda: pickle.dumps(genuine),

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, final
 
 import msgspec
 
+from schedkit.model.images import Digest
 from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
@@ -94,7 +95,7 @@ _PROOF: Final = object()
 class Verified:
     """The proof that an image passed a policy. Nothing but verification makes one, so it can be asked for."""
 
-    digest: str
+    digest: Digest
     repository: str
     signer: str
     """The identity in the certificate, or the name of the key in the policy."""
@@ -117,7 +118,7 @@ class Verified:
 
 
 def _attest(
-    *, digest: str, repository: str, signer: str, issuer: str | None, time: dt.datetime | None, mode: Mode
+    *, digest: Digest, repository: str, signer: str, issuer: str | None, time: dt.datetime | None, mode: Mode
 ) -> Verified:
     """For `oci.verification`, which proved it, and `oci.verdicts`, which kept the proof; nobody else."""
     return Verified(digest, repository, signer, issuer, time, mode, _PROOF)

@@ -29,7 +29,7 @@ class _Layer(msgspec.Struct, frozen=True, rename="camel"):
     media_type: str  # those of old bundles have parameters, which descriptors elsewhere may not have
     digest: str
     size: int
-    annotations: dict[str, str] = {}
+    annotations: dict[str, str] | None = None
 
 
 class _Subject(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Piece:
         """Steps 3 and 4: the signature with all that came with it, well-formed."""
         data = self._blob(source)
         if self.layer.media_type == simplesigning.MEDIA_TYPE:
-            return simplesigning.parse_layer(data, self.layer.annotations, self.found)
+            return simplesigning.parse_layer(data, self.layer.annotations or {}, self.found)
         return bundles.parse_bundle(data, self.found)
 
     def _blob(self, source: Source) -> bytes:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci import signatures
-from schedkit.oci.parsing import base64_bytes, hex_bytes, json_document, malformed
+from schedkit.oci.parsing import base64_bytes, hex_bytes, json_document, json_part, malformed
 from schedkit.oci.proofs import LogEntry, SignedStatement
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Recorded:
 class _Body(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
     api_version: str
-    spec: msgspec.Raw
+    spec: dict[str, Any]
 
 
 class _Hash(msgspec.Struct, frozen=True):
@@ -161,18 +161,18 @@ def _recorded(entry: LogEntry) -> Recorded:
     read = _READERS.get(kind)
     if read is None:
         raise Refusal(Step.ENTRY, f"log entries of the kind {kind[:80]!r} do not tell what was signed")
-    return read(bytes(body.spec))
+    return read(body.spec)
 
 
-def _hashedrekord(spec: bytes) -> Recorded:
-    found = json_document(spec, _HashedRekord, "the log entry")
+def _hashedrekord(spec: object) -> Recorded:
+    found = json_part(spec, _HashedRekord, "the log entry")
     algorithm, digest = _hash(found.data.hash)
     signature = base64_bytes(found.signature.content, "the logged signature")
     return Recorded(algorithm, digest, Covered.MESSAGE, signature, _pem(found.signature.public_key.content))
 
 
-def _dsse(spec: bytes) -> Recorded:
-    found = json_document(spec, _Dsse, "the log entry")
+def _dsse(spec: object) -> Recorded:
+    found = json_part(spec, _Dsse, "the log entry")
     algorithm, digest = _hash(found.payload_hash)
     only = _only(found.signatures)
     return Recorded(
@@ -184,9 +184,9 @@ def _dsse(spec: bytes) -> Recorded:
     )
 
 
-def _in_toto(spec: bytes) -> Recorded:
+def _in_toto(spec: object) -> Recorded:
     """This kind wraps the signature, which is text already, into base64 once more."""
-    content = json_document(spec, _InToto, "the log entry").content
+    content = json_part(spec, _InToto, "the log entry").content
     algorithm, digest = _hash(content.payload_hash)
     only = _only(content.envelope.signatures)
     text = base64_bytes(only.sig, "the logged signature")
@@ -194,13 +194,13 @@ def _in_toto(spec: bytes) -> Recorded:
     return Recorded(algorithm, digest, Covered.PAYLOAD, signature, _pem(only.public_key))
 
 
-def _second_hashedrekord(spec: bytes) -> Recorded:
-    found = json_document(spec, _SecondHashedRekordSpec, "the log entry").entry
+def _second_hashedrekord(spec: object) -> Recorded:
+    found = json_part(spec, _SecondHashedRekordSpec, "the log entry").entry
     return _second(found.data, found.signature, Covered.MESSAGE)
 
 
-def _second_dsse(spec: bytes) -> Recorded:
-    found = json_document(spec, _SecondDsseSpec, "the log entry").entry
+def _second_dsse(spec: object) -> Recorded:
+    found = json_part(spec, _SecondDsseSpec, "the log entry").entry
     return _second(found.payload_hash, _only(found.signatures), Covered.PAYLOAD)
 
 
@@ -244,7 +244,7 @@ def _pem(text: str) -> bytes:
         raise malformed(f"the logged certificate or key cannot be read: {error}") from error
 
 
-_READERS: Final[dict[str, Callable[[bytes], Recorded]]] = {
+_READERS: Final[dict[str, Callable[[object], Recorded]]] = {
     "hashedrekord 0.0.1": _hashedrekord,
     "hashedrekord 0.0.2": _second_hashedrekord,
     "dsse 0.0.1": _dsse,

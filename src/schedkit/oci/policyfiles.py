@@ -1,63 +1,73 @@
-"""Trust policies in YAML: read strictly, because two readers of one file must see one policy."""
+"""Trust policies on disk: YAML, with the key files and the trusted root that they name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from schedkit.model.trust import InvalidPolicy, TrustPolicy, parse_policy
+from schedkit.oci import signatures
+from schedkit.oci.signatures import UnusableKey
+from schedkit.oci.trustedroots import InvalidRoot, TrustedRoot, parse_root
 
-_LARGEST: Final = 1 << 20
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without what makes a file mean something else than it seems to."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """One node; an alias is refused."""
-        if self.check_event(yaml.AliasEvent):
-            raise InvalidPolicy("it has an alias, which begins with `*`; write out what it stands for")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - PyYAML's
-        """One mapping; a key that stands twice is refused."""
-        keys = [key.value for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise InvalidPolicy(f"line {node.start_mark.line + 1}: the key {twice!r} stands twice")
-        return super().construct_mapping(node, deep)
+_MAX_POLICY: Final = 256 << 10
+_MAX_FILE: Final = 1 << 20
 
 
 def read_policy(file: Path) -> TrustPolicy:
-    """The policy in a file; the files it names are looked for beside it. Raises `InvalidPolicy`."""
-    return load_policy(_read(file), lambda name: _read(file.parent / name), origin=str(file))
-
-
-def load_policy(text: bytes, read: Callable[[str], bytes], *, origin: str) -> TrustPolicy:
-    """The policy in a text; `read` gets the files it names, and errors begin with `origin`."""
+    """The policy in a file, with all that it names; `InvalidPolicy` says what is wrong, and where."""
     try:
-        return parse_policy(_load(text), read)
+        document = yaml.load(_content(file, _MAX_POLICY), _Loader)  # noqa: S506 - a kind of SafeLoader
+        policy = parse_policy(document, lambda name: _content(file.parent / name, _MAX_FILE))
+        _check_keys(policy)
+        root_of(policy, None)
     except InvalidPolicy as error:
-        raise InvalidPolicy(f"{origin}: {error}") from error
+        raise InvalidPolicy(f"{file}: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidPolicy(f"{file} is not YAML: {error}") from error
+    return policy
 
 
-def _load(text: bytes) -> object:
+def root_of(policy: TrustPolicy, usual: TrustedRoot | None) -> TrustedRoot | None:
+    """The trusted root that the policy names, or the usual one."""
+    if policy.trusted_root is None:
+        return usual
     try:
-        document: object = yaml.load(text.decode(), _StrictLoader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidPolicy(f"it is no YAML: {' '.join(str(error).split())}") from error
-    return document
+        return parse_root(policy.trusted_root.pem)
+    except InvalidRoot as error:
+        raise InvalidPolicy(f"trustedRoot {policy.trusted_root.path} cannot be used: {error}") from error
 
 
-def _read(file: Path) -> bytes:
+def _check_keys(policy: TrustPolicy) -> None:
+    """A key that cannot be used is told now, and not when something has to run."""
+    for rule in (policy.rule, *policy.repositories.values()):
+        for key in rule.keys:
+            try:
+                signatures.load_pem(key.pem)
+            except UnusableKey as error:
+                raise InvalidPolicy(f"the key {key.path} cannot be used: {error}") from error
+
+
+def _content(file: Path, limit: int) -> bytes:
     try:
-        with file.open("rb") as stream:
-            text = stream.read(_LARGEST + 1)
+        with file.open("rb") as opened:
+            data = opened.read(limit + 1)
     except OSError as error:
-        raise InvalidPolicy(f"{file} cannot be read: {error.strerror}") from error
-    if len(text) > _LARGEST:
-        raise InvalidPolicy(f"{file} has more than {_LARGEST} bytes")
-    return text
+        raise InvalidPolicy(f"{file} cannot be read: {error.strerror or error}") from error
+    if len(data) > limit:
+        raise InvalidPolicy(f"{file} has more than {limit} bytes")
+    return data
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose keys are unique: the second of two would quietly replace the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
+        """The mapping, unless a key stands in it twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise InvalidPolicy(f"line {node.start_mark.line + 1}: the key {twice!r} stands there twice")
+        return super().construct_mapping(node, deep)

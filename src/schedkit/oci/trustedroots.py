@@ -25,7 +25,7 @@ MEDIA_TYPES: Final = (
     "application/vnd.dev.sigstore.trustedroot.v0.2+json",
 )
 OLD_AFTER: Final = dt.timedelta(days=180)
-"""The age from which users are told to refresh the embedded root."""
+"""The age from which users are told to refresh the root."""
 _MAX_DOCUMENT: Final = 1 << 20
 _HOST: Final = re.compile(r"[a-z]+://([^/:]+)")
 
@@ -177,32 +177,35 @@ def _in_utc(moment: dt.datetime | None) -> dt.datetime | None:
     return moment
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """The public Sigstore's root as this package has it."""
+class Origin(msgspec.Struct, frozen=True):
+    """When somebody last looked for the newest root, and where."""
 
-    root: TrustedRoot
     taken: dt.date
     source: str
 
+
+@dataclass(frozen=True, slots=True)
+class DatedRoot:
+    """A trusted root, and since when it is known to be the newest."""
+
+    root: TrustedRoot
+    origin: Origin
+    why_not_newer: str | None = None
+    """Why an updated root that is there is not this one."""
+
     def age(self, today: dt.date) -> dt.timedelta:
-        """How long ago it was taken from where it came from."""
-        return today - self.taken
+        """How long ago somebody looked for a newer one."""
+        return today - self.origin.taken
 
     def is_old(self, today: dt.date) -> bool:
         """Whether users should be told to refresh it."""
         return self.age(today) > OLD_AFTER
 
 
-class _Origin(msgspec.Struct, frozen=True):
-    taken: dt.date
-    source: str
-
-
-def embedded() -> Embedded:
-    """The root that needs no network."""
-    origin = msgspec.json.decode(embedded_file("origin.json"), type=_Origin)
-    return Embedded(parse_root(embedded_file("trusted_root.json")), origin.taken, origin.source)
+def embedded() -> DatedRoot:
+    """The public Sigstore's root as this package has it: the one that needs no network."""
+    origin = msgspec.json.decode(embedded_file("origin.json"), type=Origin)
+    return DatedRoot(parse_root(embedded_file("trusted_root.json")), origin)
 
 
 def embedded_file(name: str) -> bytes:

@@ -17,12 +17,11 @@ import msgspec
 
 import schedkit
 from schedkit.model.catalog import MAX_BYTES, Entries, InvalidCatalog, Layer, parse_catalog, render_catalog
-from schedkit.oci import files
+from schedkit.oci import files, guarded
 from schedkit.schedctl.errors import Problem
 
 SHIPPED: Final = Path(schedkit.__file__).with_name("catalog.json")
 UPDATED: Final = "updated copy"
-_WRITABLE_BY_OTHERS: Final = 0o022
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +68,7 @@ def kept(environment: Mapping[str, str]) -> Kept:
     """Where this user's updated copy lies, or would lie."""
     chosen = environment.get("XDG_DATA_HOME", "")
     base = Path(chosen) if chosen.startswith("/") else Path("~/.local/share").expanduser()
-    return Kept(base / "schedkit")
+    return Kept((base / "schedkit").resolve())
 
 
 def shipped() -> Layer:
@@ -81,20 +80,16 @@ def updated(copy: Kept, *, uid: int) -> Layer | None:
     """The user's updated copy, or None when there is none; root believes only what nobody else can write."""
     if not copy.file.exists():
         return None
-    stranger = _stranger(copy.file, uid)
-    if stranger:
-        remedy = f"make it root's own (chown root {copy.folder} {copy.file}), or delete {copy.file}"
-        raise Problem("the updated catalog is not trusted", why=stranger, remedy=remedy)
-    return Layer(UPDATED, parse_file(copy.file))
+    text = _read_guarded(copy) if uid == 0 else read_file(copy.file)
+    return Layer(UPDATED, parse_named(text, str(copy.file)))
 
 
-def _stranger(file: Path, uid: int) -> str:
-    """Who else could have written the file, in words; empty when nobody, or when the user is not root."""
-    for path in (file, file.parent) if uid == 0 else ():
-        status = path.stat()
-        if status.st_uid != 0 or status.st_mode & _WRITABLE_BY_OTHERS:
-            return f"{path} can be written by others than root"
-    return ""
+def _read_guarded(copy: Kept) -> bytes:
+    try:
+        return guarded.read_file(copy.folder, copy.file.name, limit=MAX_BYTES)
+    except OSError as error:
+        remedy = f"delete {copy.file}, and take it again with `schedctl catalog update`"
+        raise Problem("the updated catalog is not trusted", why=str(error), remedy=remedy) from error
 
 
 def parse_file(file: Path) -> Entries:

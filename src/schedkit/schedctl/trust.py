@@ -8,6 +8,7 @@ from schedkit.cli import Verb, VerbGroup
 
 VERBS = {
     "show": Verb("schedkit.schedctl.trust_show:command", "Show whom this machine trusts, and by whose word."),
+    "update": Verb("schedkit.schedctl.trust_update:command", "Fetch the newest Sigstore root."),
 }
 
 

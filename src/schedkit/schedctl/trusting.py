@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import click
 
 from schedkit.model.images import Reference
 from schedkit.model.trust import TrustPolicy, Verified, default_policy
-from schedkit.oci import verification
-from schedkit.oci.policyfiles import read_policy
+from schedkit.oci import trustupdate, verdicts, verification
+from schedkit.oci.policyfiles import read_policy, root_of
 from schedkit.oci.sources import Source
-from schedkit.oci.trustedroots import InvalidRoot, TrustedRoot, embedded, parse_root
-from schedkit.schedctl.errors import Problem
+from schedkit.oci.trustedroots import DatedRoot, TrustedRoot
+from schedkit.oci.verdicts import Verdicts
+from schedkit.schedctl import catalogs
 
 DEFAULT = "built in"
 
@@ -30,6 +33,11 @@ class Trust:
     root_origin: str
     root_age_days: int | None  # None: the policy brought its own
     warnings: tuple[str, ...] = ()
+
+    def admit(self, source: Source, reference: Reference) -> Verified:
+        """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
+        folder = verdicts.default_folder(os.environ, Path.home())
+        return verdicts.verify_once(Verdicts(folder), source, reference, self.policy, self.root)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
@@ -48,22 +56,26 @@ def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type
 
 
 def read_trust(path: str | None) -> Trust:
-    """The policy in that file, or the one that is built in."""
+    """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
     policy = read_policy(Path(path)) if path else default_policy()
+    usual = trustupdate.current(root_folder(os.environ))
+    root = root_of(policy, usual.root) or usual.root
     origin = path or DEFAULT
     if policy.trusted_root is not None:
-        root = _own_root(policy.trusted_root.path, policy.trusted_root.pem)
         return Trust(policy, origin, root, policy.trusted_root.path, None)
-    kept = embedded()
     today = datetime.now(UTC).date()
-    days = kept.age(today).days
-    warning = f"Sigstore's root is {days} days old; `schedctl trust update` refreshes it"
-    old = (warning,) if kept.is_old(today) else ()
-    return Trust(policy, origin, kept.root, kept.source, days, old)
+    return Trust(
+        policy, origin, root, usual.origin.source, usual.age(today).days, tuple(_warnings(usual, today))
+    )
 
 
-def _own_root(path: str, document: bytes) -> TrustedRoot:
-    try:
-        return parse_root(document)
-    except InvalidRoot as error:
-        raise Problem(f"the trusted root {path} cannot be used", why=str(error)) from error
+def _warnings(root: DatedRoot, today: date) -> Iterator[str]:
+    if root.why_not_newer:
+        yield root.why_not_newer
+    if root.is_old(today):
+        yield f"Sigstore's root is {root.age(today).days} days old; `schedctl trust update` refreshes it"
+
+
+def root_folder(environment: Mapping[str, str]) -> Path:
+    """Where `schedctl trust update` keeps a newer root."""
+    return catalogs.kept(environment).folder / "sigstore"
