@@ -34,6 +34,7 @@ from schedkit.oci.connections import Patience
 from schedkit.oci.contents import digest_of
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors
+from schedkit.oci.proxies import Proxies
 from schedkit.oci.registry import Registry, Settings
 
 MIB = 1024 * 1024
@@ -73,6 +74,13 @@ def other() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def client() -> Iterator[Registry]:
     with Registry(Settings(patience=BRIEF), _EverybodysLogin()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def patient_client() -> Iterator[Registry]:
+    """With time for a long list."""
+    with Registry(Settings(patience=Patience(total_s=20))) as client:
         yield client
 
 
@@ -490,22 +498,35 @@ def _page(tags: list[str], following: str) -> bytes:
     ],
 )
 def test_a_list_that_goes_on_where_it_should_not_is_refused(
-    client: Registry, server: Server, following: str, expected: type[RegistryError], sentence: str
+    patient_client: Registry, server: Server, following: str, expected: type[RegistryError], sentence: str
 ) -> None:
     server.behave("/v2/a/tags/list", always(_page(["a"], following)))
 
     with _limits(seconds=20, mebibytes=16), pytest.raises(expected, match=sentence):
+        patient_client.tags(_repository(server))
+
+
+def test_a_list_whose_pages_are_slow_ends_with_its_time_and_not_with_its_pages(
+    client: Registry, server: Server
+) -> None:
+    def page(_: Request) -> Iterator[bytes]:
+        time.sleep(BRIEF.total_s / 4)
+        yield _page(["a"], "/v2/a/tags/list?more")
+
+    server.behave("/v2/a/tags/list", page)
+
+    with _limits(seconds=6, mebibytes=16), pytest.raises(Unreachable, match="too slow"):
         client.tags(_repository(server))
 
 
-def test_a_list_with_too_many_tags_is_refused(client: Registry, server: Server) -> None:
+def test_a_list_with_too_many_tags_is_refused(patient_client: Registry, server: Server) -> None:
     def page(request: Request) -> list[bytes]:
         return [_page([f"{request.number}-{n}" for n in range(1000)], "/v2/a/tags/list?more")]
 
     server.behave("/v2/a/tags/list", page)
 
     with _limits(seconds=20, mebibytes=32), pytest.raises(TooLarge, match="more than 50000 tags"):
-        client.tags(_repository(server))
+        patient_client.tags(_repository(server))
 
 
 def test_pages_of_tags_are_put_together(client: Registry, server: Server) -> None:
@@ -617,6 +638,23 @@ def test_a_mirror_without_signatures_does_not_hide_those_of_the_origin(server: S
 
     with _mirrored(server, other) as client:
         assert [found.digest for found in client.referrers(_repository(server), IMAGE)] == [IMAGE]
+
+
+def test_through_a_proxy_plain_registries_are_read_and_others_are_tunnelled(server: Server) -> None:
+    proxies = Proxies(http=f"http://u:p@{server.host}", https=server.url)
+    plain, secure = Repository("plain.rig.test", "a"), Repository("secure.rig.test", "a")
+    server.behave("http://plain.rig.test/v2/a/manifests/v1", GOOD_MANIFEST)
+    settings = Settings(patience=BRIEF, proxies=proxies, insecure=frozenset({plain.registry}))
+
+    with Registry(settings, _EverybodysLogin()) as client:
+        assert client.resolve(Reference(plain, tag="v1")).data == MANIFEST
+        with pytest.raises(Unreachable, match=r"secure\.rig\.test"):
+            client.resolve(Reference(secure, tag="v1"))
+
+    (last,) = server.asked("http://plain.rig.test/v2/a/manifests/v1")
+    assert last.headers["proxy-authorization"] == "Basic dTpw"
+    assert {request.method for request in server.asked("secure.rig.test:443")} == {"CONNECT"}
+    assert not any("authorization" in request.headers for request in server.requests)
 
 
 def test_every_client_hangs_up_when_it_is_done_with_a_server(client: Registry, server: Server) -> None:

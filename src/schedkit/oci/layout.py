@@ -82,7 +82,7 @@ class Layout:
         path = self._path(descriptor.digest)
         if path.is_file() and path.stat().st_size == descriptor.size:
             return False
-        with _translated(path):
+        with _written(path):
             files.write_whole(path, verified(read(), descriptor, what=str(descriptor.digest)))
         return True
 
@@ -113,7 +113,7 @@ class Layout:
         entry = Descriptor(descriptor.media_type, descriptor.digest, descriptor.size, annotations=names)
         others = [other for other in self._entries() if _name(other) != name]
         index = self._folder / "index.json"
-        with _translated(index):
+        with _written(index):
             files.write_whole(index, (manifests.render_index([*others, entry]),))
 
     def _entry(self, repository: Repository, tag: str) -> Descriptor:
@@ -146,7 +146,7 @@ class Layout:
 
     def _pieces(self, digest: Digest) -> Iterator[bytes]:
         path = self._path(digest)
-        with _translated(path):
+        with _read(path):
             yield from files.read_pieces(path)
 
     def _path(self, digest: Digest) -> Path:
@@ -157,7 +157,7 @@ class Layout:
         mark = self._folder / "oci-layout"
         if mark.exists():
             return
-        with _translated(mark):
+        with _written(mark):
             (self._folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
             with files.locked(self._folder / ".lock"):
                 if not mark.exists():
@@ -167,7 +167,7 @@ class Layout:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         self._prepare()
-        with files.locked(self._folder / ".lock"):
+        with _written(self._folder / ".lock"), files.locked(self._folder / ".lock"):
             yield
 
 
@@ -182,7 +182,7 @@ def _is_tag(name: str) -> bool:
 def _read_bounded(path: Path, *, missing: str) -> bytes:
     data = bytearray()
     try:
-        with _translated(path):
+        with _read(path):
             for piece in files.read_pieces(path):
                 data += piece
                 if len(data) > manifests.LARGEST_MANIFEST:
@@ -193,10 +193,18 @@ def _read_bounded(path: Path, *, missing: str) -> bytes:
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _written(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be written: {error}") from error
+
+
+@contextmanager
+def _read(path: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"{path} is not there") from error
     except OSError as error:
-        raise Unreachable(f"{path} cannot be read or written: {error}") from error
+        raise Unreachable(f"{path} cannot be read: {error}") from error

@@ -18,8 +18,9 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
 from schedkit.oci import uploads
+from schedkit.oci.answers import join_address, refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
-from schedkit.oci.connections import Answer, Ask, Connection, Patience, join_address, refuse_unfit
+from schedkit.oci.connections import Answer, Ask, Connection, Patience
 from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.mirrors import Mirrors
@@ -177,7 +178,8 @@ class Registry:
 
     def _blob(self, place: Repository, descriptor: Descriptor) -> bytes:
         ask = Ask(place, f"blobs/{descriptor.digest}")
-        answer = self._connection(place).read(ask, limit=descriptor.size)
+        ends = self._settings.patience.ends(time.monotonic(), size=descriptor.size)
+        answer = self._connection(place).read(ask, limit=descriptor.size, ends=ends)
         return b"".join(verified((answer.body,), descriptor, what=f"{place}@{descriptor.digest}"))
 
     def _pieces(self, place: Repository, descriptor: Descriptor, ends: float) -> Iterator[bytes]:
@@ -229,8 +231,9 @@ class Registry:
 
     def _pages(self, ask: Ask) -> Iterator[Answer]:
         """A list, page by page; the next one is looked for nowhere but on the same host."""
+        ends = self._settings.patience.ends(time.monotonic())
         for _ in range(_MOST_PAGES):
-            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE)
+            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE, ends=ends)
             yield page
             following = _next_page(page, ask)
             if following is None:
@@ -268,7 +271,7 @@ def _next_page(page: Answer, ask: Ask) -> Ask | None:
     link = page.headers.get("link", "")
     if not link:
         return None
-    matched = _LINK.match(link)
+    matched = _LINK.search(link)
     if matched is None:
         raise Refused(f"{ask.repository} continues its list at {link[:80]!r}, which is no usable address")
     target = join_address(page.url, matched[1])
