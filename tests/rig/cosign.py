@@ -112,8 +112,12 @@ class Cosign:
 
     def verify_keyless(self, reference: str, trust: Trust, *, identity: str, issuer: str) -> Verdict:
         """Ask whether that identity signed the image, by the evidence of those whom `trust` names."""
-        how = ["--offline"] if self.major == 2 else ["--trusted-root", str(trust.trusted_root)]
         who = ["--certificate-identity", identity, "--certificate-oidc-issuer", issuer]
+        return self.verify_for(reference, trust, who)
+
+    def verify_for(self, reference: str, trust: Trust, who: Sequence[str]) -> Verdict:
+        """Ask with flags that say who may have signed."""
+        how = ["--offline"] if self.major == 2 else ["--trusted-root", str(trust.trusted_root)]
         return self._verdict([*how, *who], reference, trust=trust)
 
     def _verdict(self, arguments: Sequence[str], reference: str, trust: Trust | None = None) -> Verdict:

@@ -157,6 +157,7 @@ def _promise(edit: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def _no_signature(shelf: Shelf, made: Made) -> None:
     shelf.referring.clear()
+    shelf.manifests.pop(made.signature)
     shelf.named.pop(f"{made.digest.fallback_tag}.sig", None)
 
 
@@ -561,7 +562,7 @@ CASES: tuple[Case, ...] = (
         Step.LOG, "the entry is not where its proof is", SECOND, bundle=_set(*_ENTRY, "logIndex", to="999999")
     ),
     _case(Step.LOG, "a promise without a proof", BUNDLE, bundle=_drop(*_ENTRY, "inclusionProof")),
-    _case(Step.LOG, "neither promise nor proof", FIRST_BUNDLE, bundle=_unproved),
+    _case(Step.LOG, "neither promise nor proof", FIRST_BUNDLE, bundle=_unproved, askable=False),
     # 8
     _case(Step.ENTRY, "the entry is about something else", BUNDLE, body=_another_payload),
     _case(Step.ENTRY, "the entry is about something else", SIMPLE, body=_another_payload),

@@ -114,6 +114,10 @@ class Recipe:
     root: Edit = _nothing
     """Change the trusted root."""
 
+    @property
+    def changes_root(self) -> bool:
+        return self.root is not _nothing
+
 
 class Shelf:
     """An image source in memory; it keeps the promises of the port."""

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from rig.comparison import PAGE, row
 from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
 from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
@@ -155,3 +156,11 @@ def test_more_signatures_than_anybody_reads_do_not_take_forever(workshop: Worksh
         judged(made, by_identity)
 
     assert len(refused.value.others) <= 65
+
+
+def test_the_page_about_forgeries_lists_each_of_them() -> None:
+    """What cosign says to them is asked in the contract tier."""
+    lines = PAGE.read_text().splitlines()
+    listed = [line.split(" | ")[:3] for line in lines if line.startswith("| ") and line[2].isdigit()]
+
+    assert listed == [row(case, {}).split(" | ")[:3] for case in CASES]
