@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from schedkit.model.catalog import Document
+from schedkit.schedctl.catalog_publish import CatalogPublished
 from schedkit.schedctl.catalog_show import CatalogShown
 from schedkit.schedctl.catalog_update import CatalogUpdated
 from schedkit.schedctl.info import ImageInfo
@@ -34,6 +35,7 @@ _ANSWERS = {
     "package": Packaged,
     "catalog-show": CatalogShown,
     "catalog-update": CatalogUpdated,
+    "catalog-publish": CatalogPublished,
 }
 
 

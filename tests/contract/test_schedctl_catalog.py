@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,11 +25,6 @@ from rig.podman import Podman
 from rig.processes import Completed
 from rig.registry import Registry
 from rig.sigstore import Sigstore
-from schedkit.model.catalog import MEDIA_TYPE
-from schedkit.model.images import parse_reference
-from schedkit.oci import pushing
-from schedkit.oci.artifacts import pack_artifact
-from schedkit.oci.layout import Layout
 from schedkit.schedctl import main
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
@@ -436,9 +431,9 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, kind: type[QuietHandler] = QuietHandler) -> Iterator[str]:
     """The folder on a web server of this machine."""
-    handler = partial(QuietHandler, directory=str(folder))
+    handler = partial(kind, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -449,13 +444,13 @@ def served(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-def artifact(registry: Registry, folder: Path, repository: str = "rig/catalog") -> str:
-    """The catalog as an artifact of the registry."""
-    packed = pack_artifact(CATALOG, MEDIA_TYPE, title="catalog.json")
-    reference = parse_reference(f"{registry.host}/{repository}:1")
-    pushing.push(Layout(folder), packed, reference)
-    registry.client.push(folder, repository, "1")
-    return str(reference)
+def artifact(schedctl: Schedctl, registry: Registry, repository: str = "rig/catalog") -> str:
+    """The catalog as an artifact of the registry; its reference with the digest."""
+    Path("published.json").write_bytes(CATALOG)
+    reference = f"{registry.host}/{repository}:1"
+    published = answer(schedctl("catalog", "publish", "published.json", "--image", reference, "-o", "json"))
+    assert published["sha256"] == digest_of(CATALOG).removeprefix("sha256:")
+    return f"{reference}@{published['digest']}"
 
 
 @pytest.mark.parametrize("kind", ["path", "url", "reference"])
@@ -468,7 +463,7 @@ def test_a_catalog_is_updated_from_wherever_it_lies_if_its_checksum_is_known(
         places = {
             "path": "published/new.json",
             "url": f"{url}/new.json",
-            "reference": artifact(any_registry, tmp_path / "layout"),
+            "reference": artifact(schedctl, any_registry),
         }
         wanted = digest_of(CATALOG).removeprefix("sha256:")
 
@@ -483,6 +478,75 @@ def test_a_catalog_is_updated_from_wherever_it_lies_if_its_checksum_is_known(
     assert (done["added"], done["provenance"]["sha256"]) == (["mine"], wanted)
     assert "mine\n" in schedctl("list").stdout
     assert places[kind] in schedctl("catalog", "show").stdout
+
+
+def test_nothing_but_a_catalog_is_published(schedctl: Schedctl, tmp_path: Path) -> None:
+    (tmp_path / "wrong.json").write_text('{"x": {"image": "y"}}')
+
+    done = schedctl("catalog", "publish", "wrong.json", "--image", "localhost:1/x:1", check=False)
+
+    assert done.returncode == 1
+    assert "wrong.json: x: object contains unknown field `image`" in done.stderr
+
+
+class Hostile(QuietHandler):
+    """A server that does what its path says."""
+
+    def do_GET(self) -> None:
+        if self.path == "/elsewhere":
+            self.send_response(302)
+            self.send_header("Location", "http://registry.example/catalog.json")
+            self.end_headers()
+            return
+        if self.path == "/around":
+            self.send_response(302)
+            self.send_header("Location", "/around")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):  # the other side has had enough
+            for _ in range(1 << 16):
+                self.wfile.write(b" " * (1 << 16))
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("elsewhere", "http://registry.example/catalog.json is not fetched"),
+        ("around", "it redirects more than 5 times"),
+        ("endless", "it is larger than 1048576 bytes"),
+    ],
+)
+def test_a_web_server_cannot_lead_us_elsewhere_or_on_for_ever(
+    schedctl: Schedctl, path: str, complaint: str, tmp_path: Path
+) -> None:
+    with served(tmp_path, Hostile) as url:
+        done = schedctl("--catalog", f"{url}/{path}", "list", check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert complaint in done.stderr
+
+
+def test_a_catalog_is_read_from_a_url(schedctl: Schedctl, tmp_path: Path) -> None:
+    (tmp_path / "new.json").write_bytes(CATALOG)
+
+    with served(tmp_path) as url:
+        listed = schedctl("--catalog", f"{url}/new.json", "list").stdout
+        missing = schedctl("--catalog", f"{url}/old.json", "list", check=False)
+
+    assert "mine\n" in listed
+    assert "the server answered 404" in missing.stderr
+
+
+def test_a_root_that_cannot_be_refreshed_stays(schedctl: Schedctl) -> None:
+    before = schedctl("trust", "show").stdout
+
+    done = schedctl("trust", "update", "--url", f"http://127.0.0.1:{processes.free_port()}", check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: the root was not refreshed; the one in use stays\n")
+    assert schedctl("trust", "show").stdout == before
 
 
 def test_an_image_is_not_taken_for_a_catalog(any_registry: Registry, schedctl: Schedctl) -> None:
@@ -503,11 +567,11 @@ def test_a_signed_catalog_is_believed_under_the_policy_and_an_older_one_no_more(
     sigstore: Sigstore,
     tmp_path: Path,
 ) -> None:
-    reference = artifact(any_registry, tmp_path / "layout", f"rig/catalog-{cosign.major}")
+    reference = artifact(schedctl, any_registry, f"rig/catalog-{cosign.major}")
     words = ["catalog", "update", reference, "--trust-policy", write_policy(tmp_path, sigstore)]
 
     unsigned = schedctl(*words, check=False)
-    sign(cosign, f"{reference}@{images.digest(tmp_path / 'layout')}", sigstore)
+    sign(cosign, reference, sigstore)
     done = answer(schedctl(*words, "-o", "json"))
     note = tmp_path / "data/schedkit/catalog.provenance.json"
     note.write_text(note.read_text().replace(done["provenance"]["signed"], "9999-01-01T00:00:00+00:00"))
@@ -561,6 +625,13 @@ def test_the_answers_of_verbs_are_the_golden_ones(
             f"{any_registry.host}/golden/new:2",
             "--description",
             "New.",
+        ],
+        "catalog-publish": [
+            "catalog",
+            "publish",
+            "new.json",
+            "--image",
+            f"{any_registry.host}/golden/catalog:1",
         ],
         "catalog-update": ["catalog", "update", "new.json", "--sha256", checksum],
     }

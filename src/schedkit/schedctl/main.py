@@ -15,10 +15,10 @@ VERBS: dict[str, Verb] = {
     "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
     "info": Verb("schedkit.schedctl.info:command", "Show what is known about a scheduler's image."),
     "verify": Verb("schedkit.schedctl.verify:command", "Verify who signed an image."),
-    "trust": Verb("schedkit.schedctl.trust:group", "Show whom this machine trusts."),
+    "trust": Verb("schedkit.schedctl.trust:group", "Show whom this machine trusts, or refresh it."),
     "mirror": Verb("schedkit.schedctl.mirror:command", "Copy images with their signatures to another place."),
     "package": Verb("schedkit.schedctl.package:command", "Make an image of a scheduler's program."),
-    "catalog": Verb("schedkit.schedctl.catalog:group", "Show or update the catalog."),
+    "catalog": Verb("schedkit.schedctl.catalog:group", "Show, update or publish the catalog."),
 }
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from schedkit.model.imageconfigs import MIN_KERNEL, OCI
-from schedkit.model.images import Reference, parse_reference
+from schedkit.model.images import Reference
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.oci.pushing import push
 from schedkit.schedctl import wiring
 from schedkit.schedctl.errors import Problem, attempting
 from schedkit.schedctl.libraries import collect, read_program
 from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.places import parse_new_image
 from schedkit.schedctl.settings import Settings
 
 
@@ -78,7 +79,7 @@ def command(
 
     The same programs and labels give the same image, byte by byte.
     """
-    reference = _reference(image)
+    reference = parse_new_image(image)
     called = name or programs[0].name
     wish = _Wish(called, _labels(called, reference, described), arguments, libraries)
     packed = pack(_contents(programs, wish))
@@ -86,15 +87,6 @@ def command(
         push(target, packed, reference)
     packaged = _describe(packed, reference, wish, to)
     return Answer(packaged, [_text(packaged)])
-
-
-def _reference(image: str) -> Reference:
-    reference = parse_reference(image)
-    if reference.tag is None or reference.digest is not None:
-        raise Problem(
-            f"{image} cannot be the name of a new image", remedy="write registry/path:tag, without a digest"
-        )
-    return reference
 
 
 def _labels(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from schedkit.model.images import InvalidReference, Repository, parse_repository
+from schedkit.model.images import InvalidReference, Reference, Repository, parse_reference, parse_repository
 from schedkit.schedctl.errors import Problem
 
 _LAYOUT = "oci:"
@@ -19,6 +19,15 @@ def layout_folder(place: str) -> Path | None:
     if not folder:
         raise Problem(f"{place!r} names no folder", remedy="write oci:FOLDER")
     return Path(folder)
+
+
+def parse_new_image(image: str) -> Reference:
+    """The name of an image that is to be made: with a tag, and without a digest, which is not known yet."""
+    reference = parse_reference(image)
+    if reference.tag is None or reference.digest is not None:
+        remedy = "write registry/path:tag, without a digest"
+        raise Problem(f"{image} cannot be the name of a new image", remedy=remedy)
+    return reference
 
 
 def parse_prefix(place: str) -> Repository:
