@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -270,12 +271,18 @@ def test_a_dynamic_program_is_refused_until_its_libraries_are_named_and_then_run
         (["/etc/hostname", "--image", "localhost:1/x:1"], "it is no ELF program"),
         (["/usr/bin/env", "--image", "localhost:1/x"], "write registry/path:tag"),
         (["/usr/bin/env", "--image", "localhost:1/x:1", "--label", "x"], "write KEY=VALUE"),
+        (["/usr/bin/env", "--image", "localhost:1/x:1", "--name", "../x"], "something like scx_mini"),
+        (["/usr/bin/env", "--image", "localhost:1/x:1", "--min-kernel", "new"], "something like 6.12"),
+        (["/usr/bin/env", "--image", "localhost:1/x:1", "--to", "localhost:2"], "is no OCI layout"),
+        (["one", "two", "--image", "localhost:1/x:1"], "two of them are for linux/amd64"),
     ],
 )
 def test_what_cannot_be_packaged_is_refused_with_the_reason(
     schedctl: Schedctl, tmp_path: Path, words: list[str], complaint: str
 ) -> None:
     (tmp_path / "tests").mkdir()
+    for name in ("one", "two"):
+        shutil.copy(schedulers.binary("fifo"), tmp_path / name)
 
     done = schedctl("package", *words, check=False)
 

@@ -12,7 +12,7 @@ from schedkit.oci.pushing import push
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, Fields, Result, answering
-from schedkit.schedctl.places import parse_new_image
+from schedkit.schedctl.places import parse_new_image, require_layout
 from schedkit.schedctl.settings import Settings
 
 
@@ -35,6 +35,7 @@ class CatalogPublished(Result, frozen=True, kw_only=True):
 def command(settings: Settings, file: Path, image: str, to: str | None) -> Answer:
     """Store a catalog in a registry, once it was found to be one. Sign its digest afterwards."""
     reference = parse_new_image(image)
+    require_layout(to)
     text = catalogs.read_file(file)
     entries = catalogs.parse_named(text, str(file))
     packed = pack_artifact(text, MEDIA_TYPE, title="catalog.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,12 @@ from schedkit.schedctl import wiring
 from schedkit.schedctl.errors import Problem, attempting
 from schedkit.schedctl.libraries import collect, read_program
 from schedkit.schedctl.output import Answer, Fields, Result, answering
-from schedkit.schedctl.places import parse_new_image
+from schedkit.schedctl.places import parse_new_image, require_layout
 from schedkit.schedctl.settings import Settings
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+_KERNEL = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}(\.[0-9]{1,4})?")
+_EXAMPLES = {"name of a program": "scx_mini", "version of a kernel": "6.12"}
 
 
 class Packaged(Result, frozen=True, kw_only=True):
@@ -80,7 +85,8 @@ def command(
     The same programs and labels give the same image, byte by byte.
     """
     reference = parse_new_image(image)
-    called = name or programs[0].name
+    require_layout(to)
+    called = _fitting(_NAME, name or programs[0].name, "name of a program")
     wish = _Wish(called, _labels(called, reference, described), arguments, libraries)
     packed = pack(_contents(programs, wish))
     with attempting(f"store {reference}"), wiring.target(settings, to) as target:
@@ -98,10 +104,16 @@ def _labels(
         f"{OCI}.description": described["description"],
         f"{OCI}.documentation": described["documentation"],
         f"{OCI}.source": described["source"],
-        MIN_KERNEL: described["min_kernel"],
+        MIN_KERNEL: _fitting(_KERNEL, str(described["min_kernel"]), "version of a kernel"),
     }
     others = dict(_pair(label) for label in described["labels"] or ())
     return {key: value for key, value in known.items() if isinstance(value, str)} | others
+
+
+def _fitting(pattern: re.Pattern[str], text: str, what: str) -> str:
+    if not pattern.fullmatch(text):
+        raise Problem(f"{text!r} cannot be the {what}", remedy=f"write something like {_EXAMPLES[what]}")
+    return text
 
 
 def _pair(label: str) -> tuple[str, str]:

@@ -21,6 +21,13 @@ def layout_folder(place: str) -> Path | None:
     return Path(folder)
 
 
+def require_layout(place: str | None) -> None:
+    """Refuse any place but a layout; None is the registry that an image's name begins with."""
+    if place is not None and layout_folder(place) is None:
+        remedy = "write oci:FOLDER, or leave it out: then the image goes to the registry in its name"
+        raise Problem(f"{place!r} is no OCI layout", remedy=remedy)
+
+
 def parse_new_image(image: str) -> Reference:
     """The name of an image that is to be made: with a tag, and without a digest, which is not known yet."""
     reference = parse_reference(image)
