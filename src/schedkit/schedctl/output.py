@@ -81,7 +81,8 @@ def emit(answer: Answer, output: Format) -> None:
     """Print the answer on stdout, and its warnings on stderr."""
     for warning in answer.warnings:
         click.echo(printable(f"Warning: {warning}"), err=True)
-    if output == "text" and sys.stdout is not None and sys.stdout.isatty():
+    wants_emphasis = any(not isinstance(block, str) for block in answer.text)
+    if output == "text" and wants_emphasis and sys.stdout is not None and sys.stdout.isatty():
         _emit_to_person(answer.text)
     else:
         click.echo(render(answer, output), nl=False)
