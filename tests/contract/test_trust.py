@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from rig.certificates import Authority
 from rig.cosign import Cosign, Key
@@ -45,6 +47,18 @@ def image(registry: RigRegistry, push: Push) -> Pushed:
     return push(registry)
 
 
+def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+PRIVATE_KEYS = {
+    "P-384": lambda: _pem(ec.generate_private_key(ec.SECP384R1())),
+    "RSA": lambda: _pem(rsa.generate_private_key(65537, 2048)),
+    "Ed25519": lambda: _pem(ed25519.Ed25519PrivateKey.generate()),
+}
+
+
 def by_key(key: Key) -> TrustPolicy:
     return TrustPolicy(Rule(keys=(trust.Key("cosign.pub", key.public.read_bytes()),)))
 
@@ -69,6 +83,24 @@ def test_a_signature_by_key_is_accepted(cosign: Cosign, key: Key, image: Pushed,
     verified = verdict(source, image, by_key(key))
 
     assert (verified.digest, verified.signer, verified.mode) == (image.digest, "cosign.pub", Mode.KEY)
+
+
+@pytest.mark.parametrize(("major", "kind"), [(2, "Ed25519"), (3, "P-384"), (3, "RSA")])
+def test_keys_of_other_kinds_that_cosign_can_sign_with_are_accepted(
+    any_registry: RigRegistry,
+    push: Push,
+    source: Registry,
+    folder: Path,
+    authority: Authority,
+    major: int,
+    kind: str,
+) -> None:
+    """The other pairs do not exist: a major that cannot import such a key, or cannot sign with it."""
+    cosign = Cosign(major, folder / f"kinds-{major}", ca_file=authority.ca_file)
+    image, key = push(any_registry), cosign.import_key(PRIVATE_KEYS[kind]())
+    cosign.sign(image.reference, key)
+
+    assert verdict(source, image, by_key(key)).mode is Mode.KEY
 
 
 def test_a_keyless_signature_is_accepted(

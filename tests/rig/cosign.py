@@ -81,6 +81,14 @@ class Cosign:
         self._run("generate-key-pair", "--output-key-prefix", str(prefix))
         return Key(prefix.with_suffix(".key"), prefix.with_suffix(".pub"))
 
+    def import_key(self, pem: bytes) -> Key:
+        """A key pair from a private key that another tool made."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / "foreign.pem").write_bytes(pem)
+        prefix = folder / "cosign"
+        self._run("import-key-pair", "--key", str(folder / "foreign.pem"), "--output-key-prefix", str(prefix))
+        return Key(prefix.with_suffix(".key"), prefix.with_suffix(".pub"))
+
     def sign(self, reference: str, key: Key) -> None:
         """Sign with a key, without any log."""
         if self.major == 2:

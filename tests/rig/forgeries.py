@@ -368,6 +368,7 @@ CASES: tuple[Case, ...] = (
         manifest=_set("subject", "digest", to=_ANOTHER),
         askable=False,
     ),
+    _case(Step.EVIDENCE, "the signature refers to nothing", BUNDLE, manifest=_drop("subject"), askable=False),
     _case(Step.EVIDENCE, "the signature is under another image's tag", SIMPLE, shelf=_signature_of_another),
     _case(Step.EVIDENCE, "the signature's manifest is gone", BUNDLE, shelf=_no_manifest, askable=False),
     _case(Step.EVIDENCE, "the signature's content is gone", SIMPLE, shelf=_no_blob, askable=False),

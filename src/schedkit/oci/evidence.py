@@ -6,13 +6,14 @@ and its own manifest says what it refers to and what it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 
-from schedkit.model.images import Descriptor, Digest, Reference, Repository
+from schedkit.model.images import Descriptor, Digest, Reference, Repository, Size
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci import bundles, simplesigning
 from schedkit.oci.errors import NotFound, Refused
@@ -28,7 +29,7 @@ _MAX_LAYERS: Final = 64
 class _Layer(msgspec.Struct, frozen=True, rename="camel"):
     media_type: str  # those of old bundles have parameters, which descriptors elsewhere may not have
     digest: str
-    size: int
+    size: Size
     annotations: dict[str, str] | None = None
 
 
@@ -39,6 +40,9 @@ class _Subject(msgspec.Struct, frozen=True):
 class _Manifest(msgspec.Struct, frozen=True):
     layers: list[_Layer] = []
     subject: _Subject | None = None
+
+    def refers_to(self, digest: Digest) -> bool:
+        return self.subject is not None and self.subject.digest == digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +72,38 @@ class Piece:
 
 def pieces(source: Source, repository: Repository, digest: Digest) -> Iterator[Piece | Refusal]:
     """Step 3: every signature that refers to the digest, and why others that claim to do not."""
-    count = 0
-    for manifest in _manifests(source, repository, digest):
-        found = [manifest] if isinstance(manifest, Refusal) else _layers(manifest, repository, digest)
-        for piece in found:
-            count += 1
-            if count > MAX_SIGNATURES:
-                yield Refusal(Step.EVIDENCE, f"there are more than {MAX_SIGNATURES} signatures; remove some")
-                return
-            yield piece
+    everything = chain(_referring(source, repository, digest), _tagged(source, repository, digest))
+    yield from islice(everything, MAX_SIGNATURES)
+    if next(everything, None) is not None:
+        yield Refusal(
+            Step.EVIDENCE, f"there are more than {MAX_SIGNATURES} signatures; the rest was not read"
+        )
 
 
-def _manifests(source: Source, repository: Repository, digest: Digest) -> Iterator[Content | Refusal]:
-    """What refers to the digest, newest form first; then cosign 2's tag."""
+def _referring(source: Source, repository: Repository, digest: Digest) -> Iterator[Piece | Refusal]:
+    """The signatures in what refers to the digest."""
     try:
         referrers = source.referrers(repository, digest)
     except Refused as error:
         yield Refusal(Step.EVIDENCE, f"the registry's list of signatures is no good: {error}")
         referrers = ()
     for referrer in referrers[:MAX_REFERRERS]:
-        yield _fetched(source, Reference(repository, digest=referrer.digest))
+        content = _fetched(source, Reference(repository, digest=referrer.digest))
+        yield from [content] if isinstance(content, Refusal) else _referrer(content, repository, digest)
     if len(referrers) > MAX_REFERRERS:
         yield Refusal(
             Step.EVIDENCE, f"more than {MAX_REFERRERS} things refer to the image; the rest was not read"
         )
-    tagged = _fetched(source, Reference(repository, tag=f"{digest.fallback_tag}.sig"))
-    if not isinstance(tagged, Refusal) or not isinstance(tagged.__cause__, NotFound):
-        yield tagged
+
+
+def _tagged(source: Source, repository: Repository, digest: Digest) -> Iterator[Piece | Refusal]:
+    """The signatures under cosign 2's tag, which refer to the digest by their name alone."""
+    content = _fetched(source, Reference(repository, tag=f"{digest.fallback_tag}.sig"))
+    if isinstance(content, Content):
+        _, found = _read(content, repository)
+        yield from found
+    elif not isinstance(content.__cause__, NotFound):
+        yield content
 
 
 def _fetched(source: Source, reference: Reference) -> Content | Refusal:
@@ -106,18 +115,25 @@ def _fetched(source: Source, reference: Reference) -> Content | Refusal:
         return refusal
 
 
-def _layers(content: Content, repository: Repository, digest: Digest) -> list[Piece | Refusal]:
-    """The signatures in a manifest, if it is one of signatures and refers to the digest."""
+def _referrer(content: Content, repository: Repository, digest: Digest) -> Sequence[Piece | Refusal]:
+    manifest, found = _read(content, repository)
+    if not found or manifest is None or manifest.refers_to(digest):
+        return found
+    about = manifest.subject.digest[:80] if manifest.subject else "nothing"
+    return [
+        Refusal(Step.EVIDENCE, f"{content.descriptor.digest} is listed as a signature, but is about {about}")
+    ]
+
+
+def _read(content: Content, repository: Repository) -> tuple[_Manifest | None, Sequence[Piece | Refusal]]:
+    """A manifest, and the signatures in it; None if it cannot be read."""
     name = content.descriptor.digest
     try:
         manifest = json_document(content.data, _Manifest, f"the manifest {name}", limit=4 * MAX_DOCUMENT)
     except Refusal as refusal:
-        return [refusal]
+        return None, [refusal]
     known = [layer for layer in manifest.layers[:_MAX_LAYERS] if layer.media_type in _MEDIA_TYPES]
-    if manifest.subject is not None and manifest.subject.digest != digest:
-        why = f"{name} is listed as a signature of the image, but is about {manifest.subject.digest[:80]}"
-        return [Refusal(Step.EVIDENCE, why)] if known else []
-    return [Piece(repository, layer, f"{layer.digest[:80]} in {name}") for layer in known]
+    return manifest, [Piece(repository, layer, f"{layer.digest[:80]} in {name}") for layer in known]
 
 
 _MEDIA_TYPES: Final = bundles.MEDIA_TYPES | {simplesigning.MEDIA_TYPE}

@@ -61,34 +61,47 @@ class Verdicts:
         """The verdict that was kept, if there is one that can be believed."""
         try:
             data = guarded.read_file(self.folder, _name(digest, repository, believed), limit=_MAX_VERDICT)
-            kept = msgspec.json.decode(data, type=_Kept)
-        except (OSError, msgspec.DecodeError, RecursionError):
+        except OSError:
             return None
-        if (kept.digest, kept.repository, kept.beliefs) != (digest, repository, believed):
-            return None
-        return _attest(
-            digest=digest,
-            repository=kept.repository,
-            signer=kept.signer,
-            issuer=kept.issuer,
-            time=kept.time,
-            mode=kept.mode,
-        )
+        return from_json(data, digest, repository, believed)
 
     def keep(self, verified: Verified, believed: str) -> None:
         """Remember it; `OSError` when that is not possible, or others could change it."""
-        kept = _Kept(
-            verified.digest,
-            verified.repository,
-            believed,
-            verified.signer,
-            verified.issuer,
-            verified.time,
-            verified.mode,
-        )
         guarded.make_folder(self.folder)
         file = self.folder / _name(verified.digest, verified.repository, believed)
-        files.write_whole(file, [documents.encode(kept)], mode=0o600)
+        files.write_whole(file, [to_json(verified, believed)], mode=0o600)
+
+
+def to_json(verified: Verified, believed: str) -> bytes:
+    """The verdict for a file, or for the process that asked this one to verify."""
+    kept = _Kept(
+        verified.digest,
+        verified.repository,
+        believed,
+        verified.signer,
+        verified.issuer,
+        verified.time,
+        verified.mode,
+    )
+    return documents.encode(kept)
+
+
+def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Verified | None:
+    """The verdict in bytes that nobody else can have written; None if it is none, or about something else."""
+    try:
+        kept = msgspec.json.decode(data, type=_Kept)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if (kept.digest, kept.repository, kept.beliefs) != (digest, repository, believed):
+        return None
+    return _attest(
+        digest=digest,
+        repository=kept.repository,
+        signer=kept.signer,
+        issuer=kept.issuer,
+        time=kept.time,
+        mode=kept.mode,
+    )
 
 
 def _name(digest: str, repository: str, believed: str) -> str:
