@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import images
+from rig import debian, images, processes
 from rig.certificates import Authority
 from rig.cosign import Cosign, Key
 from rig.registry import Kind, Pushed
@@ -166,3 +166,33 @@ def test_a_layout_reads_like_the_registry_it_was_copied_from(
     assert layout.blob(name.repository, layer, limit=layer.size) == from_registry
     with pytest.raises(NotFound):
         layout.manifest(name.repository, digest_of(b"nothing"))
+
+
+@pytest.fixture(scope="session")
+def skopeo(folder: Path) -> Callable[..., str]:
+    """The tool that most people move images with."""
+    tree = debian.machine().tree("skopeo", ["skopeo"])
+    policy = folder / "policy.json"
+    policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+    environment = {"LD_LIBRARY_PATH": debian.library_path(tree), "HOME": str(folder)}
+
+    def run(*arguments: str) -> str:
+        argv: list[str | Path] = [tree / "usr/bin/skopeo", "--policy", policy, *arguments]
+        return processes.run(argv, env=environment, timeout_s=60).stdout
+
+    return run
+
+
+def test_skopeo_reads_our_layout_and_we_read_its(
+    client: Registry, any_registry: RunningRegistry, push: Push, skopeo: Callable[..., str], tmp_path: Path
+) -> None:
+    image = push(any_registry)
+    name = Reference(_named(image).repository, tag="v1")
+    copy(client, Layout(tmp_path / "ours"), name, name)
+
+    skopeo("copy", f"oci:{tmp_path / 'ours'}:{name}", f"oci:{tmp_path / 'theirs'}:v1")
+
+    theirs = Layout(tmp_path / "theirs")
+    assert theirs.resolve(name).descriptor.digest == image.digest
+    (layer,) = manifests.parse_manifest(theirs.resolve(name).data).layers
+    assert digest_of(theirs.blob(name.repository, layer, limit=layer.size)) == layer.digest

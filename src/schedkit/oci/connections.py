@@ -13,7 +13,8 @@ from urllib.parse import urlencode, urlsplit
 from schedkit import __version__
 from schedkit.model.images import Repository
 from schedkit.oci import authentication
-from schedkit.oci.answers import complaint, join_address, origin, read_bounded, retry_after
+from schedkit.oci.addresses import join_address, origin
+from schedkit.oci.answers import complaint, read_bounded, retry_after
 from schedkit.oci.authentication import Challenge, Credentials, Login
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.transport import Request, Response, Transport
@@ -23,7 +24,7 @@ T = TypeVar("T")
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LARGEST_RECEIPT = 64 * 1024
-_ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"}
+ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"}
 _dice = random.SystemRandom()
 
 
@@ -99,11 +100,11 @@ class Connection:
                 body = b"" if ask.method == "HEAD" else read_bounded(response, limit)
                 return Answer(response.status, response.url, response.headers, body)
 
-        return self._persistently(attempt, ends=ends or self._patience.ends(time.monotonic()))
+        return persistently(attempt, self._patience, ends=ends or self._patience.ends(time.monotonic()))
 
     def open(self, ask: Ask, *, ends: float) -> closing[Response]:
         """An answer whose body is still on its way; getting it is tried again, reading it is not."""
-        return closing(self._persistently(lambda ends: self._exchange(ask, ends), ends=ends))
+        return closing(persistently(lambda ends: self._exchange(ask, ends), self._patience, ends=ends))
 
     def send_once(self, ask: Ask, *, size: int) -> Answer:
         """The answer to something that cannot be said twice, because its content is gone then."""
@@ -112,29 +113,18 @@ class Connection:
             body = read_bounded(response, _LARGEST_RECEIPT)
             return Answer(response.status, response.url, response.headers, body)
 
-    def _persistently(self, attempt: Callable[[float], T], *, ends: float) -> T:
-        for number in range(1, self._patience.attempts + 1):
-            try:
-                return attempt(ends)
-            except Unreachable as error:
-                delay_s = _delay(error, self._patience, number)
-                if number == self._patience.attempts or time.monotonic() + delay_s >= ends:
-                    raise
-            time.sleep(delay_s)
-        raise AssertionError("an attempt returns or raises")
-
     def _exchange(self, ask: Ask, ends: float) -> Response:
         """A good answer; after a 401, a second try with what was asked for."""
         home = f"{self._scheme or self._find_scheme(ends)}://{self._host}"
         url = ask.path if urlsplit(ask.path).scheme else f"{home}/v2/{ask.repository.path}/{ask.path}"
-        response = self._follow(self._request(ask, url, home, ends), ends)
+        response = follow(self._transport, self._request(ask, url, home, ends), ends)
         if response.status == 401 and _can_be_repeated(ask) and origin(response.url) == origin(home):
             response.close()
             self._log_in(response.headers.get("www-authenticate", ""), ask, ends)
-            response = self._follow(self._request(ask, url, home, ends), ends)
+            response = follow(self._transport, self._request(ask, url, home, ends), ends)
         if response.status < 300 or response.status in ask.tolerated:
             return response
-        raise self._failure(response)
+        raise failure(response)
 
     def _find_scheme(self, ends: float) -> str:
         """https; plain HTTP only where it is allowed, and only if the host answers nothing else."""
@@ -151,32 +141,12 @@ class Connection:
 
     def _request(self, ask: Ask, url: str, home: str, ends: float) -> Request:
         """With the login that was demanded before; what cannot be repeated gets one at once."""
-        headers = {**_ALWAYS, **ask.headers}
+        headers = {**ALWAYS, **ask.headers}
         if not _can_be_repeated(ask) and self._challenge is not None:
             self._authorize(ask, self._challenge, ends)
         if _scope(ask) in self._authorizations and origin(url) == origin(home):
             headers["Authorization"] = self._authorizations[_scope(ask)]
         return Request(ask.method, url, headers, ask.content)
-
-    def _follow(self, request: Request, ends: float) -> Response:
-        """The answer at the end of all redirects; another origin never sees the login."""
-        for _ in range(_MOST_REDIRECTS + 1):
-            response = self._transport.send(request, ends=ends)
-            if response.status not in _REDIRECTS or request.method not in {"GET", "HEAD"}:
-                return response
-            response.close()
-            request = self._redirected(request, response)
-        raise Refused(f"{self._host} redirects more than {_MOST_REDIRECTS} times")
-
-    def _redirected(self, request: Request, response: Response) -> Request:
-        location = response.headers.get("location", "")
-        target = join_address(request.url, location)
-        if urlsplit(request.url).scheme == "https" and urlsplit(target).scheme != "https":
-            raise Refused(f"{self._host} redirects from https to {target[:80]!r}")
-        if origin(target) == origin(request.url):
-            return replace(request, url=target)
-        headers = {name: value for name, value in request.headers.items() if name != "Authorization"}
-        return replace(request, url=target, headers=headers)
 
     def _log_in(self, header: str, ask: Ask, ends: float) -> None:
         """Remember what the host asks for, and forget what it did not accept: tokens expire."""
@@ -204,22 +174,56 @@ class Connection:
     def _token(self, ask: Ask, challenge: Challenge, login: Login | None, ends: float) -> str:
         with closing(self._transport.send(_token_request(ask, challenge, login), ends=ends)) as response:
             if response.status != 200:
-                raise self._failure(response)
+                raise failure(response)
             body = read_bounded(response, authentication.LARGEST_TOKEN_ANSWER)
         return authentication.parse_token(body, host=self._host)
 
-    def _failure(self, response: Response) -> RegistryError:
-        """The error that an answer stands for, with the server's own words where there are any."""
-        text = f"{self._host} answered {response.status}{complaint(response)}"
-        if response.status in {401, 403}:
-            return Unauthorized(
-                f"{text}. Log in, or look at the name: what is not there may be answered so too"
-            )
-        if response.status in {404, 410}:
-            return NotFound(text)
-        if response.status == 429 or response.status >= 500:
-            return Unreachable(text, retry_after_s=retry_after(response.headers.get("retry-after", "")))
-        return Refused(text)
+
+def failure(response: Response) -> RegistryError:
+    """The error that an answer stands for, with the server's own words where there are any."""
+    text = f"{urlsplit(response.url).netloc} answered {response.status}{complaint(response)}"
+    if response.status in {401, 403}:
+        return Unauthorized(f"{text}. Log in, or look at the name: what is not there may be answered so too")
+    if response.status in {404, 410}:
+        return NotFound(text)
+    if response.status == 429 or response.status >= 500:
+        return Unreachable(text, retry_after_s=retry_after(response.headers.get("retry-after", "")))
+    return Refused(text)
+
+
+def persistently(attempt: Callable[[float], T], patience: Patience, *, ends: float) -> T:
+    """What the attempt returns, which is told when it must have ended; an outage is tried again."""
+    for number in range(1, patience.attempts + 1):
+        try:
+            return attempt(ends)
+        except Unreachable as error:
+            delay_s = _delay(error, patience, number)
+            if number == patience.attempts or time.monotonic() + delay_s >= ends:
+                raise
+        time.sleep(delay_s)
+    raise AssertionError("an attempt returns or raises")
+
+
+def follow(transport: Transport, request: Request, ends: float) -> Response:
+    """The answer at the end of all redirects; another origin never sees the login."""
+    first = urlsplit(request.url).netloc
+    for _ in range(_MOST_REDIRECTS + 1):
+        response = transport.send(request, ends=ends)
+        if response.status not in _REDIRECTS or request.method not in {"GET", "HEAD"}:
+            return response
+        response.close()
+        request = _redirected(request, response.headers.get("location", ""))
+    raise Refused(f"{first} redirects more than {_MOST_REDIRECTS} times")
+
+
+def _redirected(request: Request, location: str) -> Request:
+    target = join_address(request.url, location)
+    if urlsplit(request.url).scheme == "https" and urlsplit(target).scheme != "https":
+        raise Refused(f"{urlsplit(request.url).netloc} redirects from https to {target[:80]!r}")
+    if origin(target) == origin(request.url):
+        return replace(request, url=target)
+    headers = {name: value for name, value in request.headers.items() if name != "Authorization"}
+    return replace(request, url=target, headers=headers)
 
 
 def _delay(error: Unreachable, patience: Patience, attempt: int) -> float:
@@ -242,7 +246,7 @@ def _token_request(ask: Ask, challenge: Challenge, login: Login | None) -> Reque
     scopes = [f"repository:{ask.repository.path}:{ask.actions}"]
     scopes += [f"repository:{ask.also_pulls}:pull"] if ask.also_pulls else []
     asked = [("service", challenge.service)] if challenge.service else []
-    headers = dict(_ALWAYS)
+    headers = dict(ALWAYS)
     if login is not None and login.identity_token:
         form = [*asked, ("scope", " ".join(scopes)), ("client_id", "schedkit")]
         form += [("grant_type", "refresh_token"), ("refresh_token", login.identity_token)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Self, TypeVar
@@ -18,7 +18,8 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
 from schedkit.oci import uploads
-from schedkit.oci.answers import join_address, refuse_unfit
+from schedkit.oci.addresses import join_address
+from schedkit.oci.answers import refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
 from schedkit.oci.connections import Answer, Ask, Connection, Patience
 from schedkit.oci.contents import content_of, read_index, read_manifest, verified
@@ -27,7 +28,7 @@ from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Reader
-from schedkit.oci.transport import Transport
+from schedkit.oci.transport import Transport, tls_context
 
 T = TypeVar("T")
 
@@ -58,13 +59,17 @@ class Registry:
     def __init__(self, settings: Settings | None = None, credentials: Credentials | None = None) -> None:
         self._settings = settings or Settings()
         self._credentials = credentials or NoCredentials()
-        tls = _tls(self._settings.ca_file)
-        self._transport = Transport(tls=tls, proxies=self._settings.proxies)
         self._connections: dict[str, Connection] = {}
 
     def close(self) -> None:
         """End all connections."""
-        self._transport.close()
+        if "_transport" in self.__dict__:
+            self._transport.close()
+
+    @cached_property
+    def _transport(self) -> Transport:
+        """Made on first use: reading the system's authorities takes a tenth of a second."""
+        return Transport(tls=tls_context(self._settings.ca_file), proxies=self._settings.proxies)
 
     def __enter__(self) -> Self:
         return self
@@ -283,10 +288,3 @@ def _next_page(page: Answer, ask: Ask) -> Ask | None:
 
 def _content_type(answer: Answer) -> str | None:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower() or None
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
-    return context
