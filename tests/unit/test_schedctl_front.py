@@ -20,7 +20,7 @@ from schedkit.schedctl.errors import ExitCode, Problem, explain, printable
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering, render
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
-HEAVY = {"httpx2", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
+HEAVY = {"httpx2", "httpcore2", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
 
 
 class Weather(output.Result, frozen=True, kw_only=True):
@@ -250,7 +250,8 @@ def test_a_catalog_is_not_fetched_where_others_could_change_it(place: str, tmp_p
     done = schedctl("--catalog", place, "list", home=tmp_path)
 
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"Error: {place} is not fetched\n")
+    assert done.stderr.startswith(f"Error: cannot fetch {place}\n")
+    assert "neither https nor on this machine" in done.stderr
 
 
 def test_an_unknown_name_is_told_without_a_network_or_cryptography() -> None:

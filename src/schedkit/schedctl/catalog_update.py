@@ -86,7 +86,7 @@ def _fetch_known(
 
 def _fetch(settings: Settings, source: str, reference: Reference | None) -> bytes:
     if reference is None:
-        return wiring.read_anywhere(source)
+        return wiring.read_anywhere(settings, source)
     with wiring.source(settings) as images:
         return read_artifact(images, reference, MEDIA_TYPE, limit=MAX_BYTES)
 

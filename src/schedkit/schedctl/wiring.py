@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from schedkit.model.catalog import MAX_BYTES, Layer, Listed, stack
 from schedkit.schedctl import catalogs
+from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.places import layout_folder, parse_mirrors
 from schedkit.schedctl.settings import Settings
 
@@ -24,7 +25,7 @@ def layers(settings: Settings) -> list[Layer]:
     """The catalogs that count, from the lowest to the highest."""
     copy = catalogs.updated(catalogs.kept(os.environ), uid=os.geteuid())
     named = settings.catalog
-    chosen = Layer(named, catalogs.parse_named(read_anywhere(named), named)) if named else None
+    chosen = Layer(named, catalogs.parse_named(read_anywhere(settings, named), named)) if named else None
     return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
 
 
@@ -33,13 +34,19 @@ def catalog(settings: Settings) -> dict[str, Listed]:
     return stack(layers(settings))
 
 
-def read_anywhere(place: str) -> bytes:
-    """What lies at a path or URL, at most one byte more than a catalog may have."""
+def read_anywhere(settings: Settings, place: str) -> bytes:
+    """What lies at a path or URL; of a file at most one byte more than a catalog may have."""
     if "://" not in place:
         return catalogs.read_file(Path(place))
-    from schedkit.schedctl import fetching  # noqa: PLC0415 - an HTTP client is only for those who name a URL
+    from schedkit.oci import web  # noqa: PLC0415 - an HTTP client is only for those who name a URL
+    from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
 
-    return fetching.fetch(place, limit=MAX_BYTES)
+    with attempting(f"fetch {place}"):
+        return web.fetch(place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ))
+
+
+def _ca_file(settings: Settings) -> Path | None:
+    return Path(settings.registry_ca) if settings.registry_ca else None
 
 
 def registry(settings: Settings) -> Registry:
@@ -51,7 +58,7 @@ def registry(settings: Settings) -> Registry:
 
     reached = oci.Settings(
         insecure=frozenset(settings.insecure_registries),
-        ca_file=Path(settings.registry_ca) if settings.registry_ca else None,
+        ca_file=_ca_file(settings),
         proxies=read_proxies(os.environ),
         mirrors=Mirrors(parse_mirrors(settings.registry_mirrors)),
     )
