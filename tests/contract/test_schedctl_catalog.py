@@ -187,9 +187,9 @@ def packaged(schedctl: Schedctl, image: str, *words: str | Path) -> Any:  # noqa
 
 
 def test_a_packaged_program_is_an_image_with_its_labels(
-    registry: Registry, schedctl: Schedctl, program: Path
+    any_registry: Registry, schedctl: Schedctl, program: Path
 ) -> None:
-    image = f"{registry.host}/rig/packaged:1.2.3"
+    image = f"{any_registry.host}/rig/packaged:1.2.3"
     about = [
         "--description",
         "Runs tasks in order.",
@@ -294,10 +294,10 @@ def test_what_cannot_be_packaged_is_refused_with_the_reason(
 
 
 def test_a_mirrored_image_brings_its_platforms_and_signatures_along(
-    registry: Registry, plain_registry: Registry, schedctl: Schedctl, cosign: Cosign
+    any_registry: Registry, plain_registry: Registry, schedctl: Schedctl, cosign: Cosign
 ) -> None:
-    digest = push(registry, f"rig/signed-{cosign.major}", "1.0.0")
-    origin = f"{registry.host}/rig/signed-{cosign.major}"
+    digest = push(any_registry, f"rig/signed-{cosign.major}", "1.0.0")
+    origin = f"{any_registry.host}/rig/signed-{cosign.major}"
     key = cosign.new_key()
     cosign.sign(f"{origin}@{digest}", key)
 
@@ -313,10 +313,10 @@ def test_a_mirrored_image_brings_its_platforms_and_signatures_along(
 
 
 def test_from_a_layout_everything_can_be_read_without_a_network(
-    registry: Registry, schedctl: Schedctl, tmp_path: Path
+    any_registry: Registry, schedctl: Schedctl, tmp_path: Path
 ) -> None:
-    digest = push(registry, "rig/portable", "1.0.0", "latest")
-    entry = {"imageURI": f"{registry.host}/rig/portable"}
+    digest = push(any_registry, "rig/portable", "1.0.0", "latest")
+    entry = {"imageURI": f"{any_registry.host}/rig/portable"}
     (tmp_path / "own.json").write_text(json.dumps({"portable": entry}))
     for version in ("1.0.0", "latest"):
         schedctl("mirror", "portable", "--version", version, "--to", f"oci:{tmp_path}/stick")
@@ -562,7 +562,7 @@ def signer(folder: Path, authority: Authority) -> Cosign:
 
 def normal(text: str, registry: Registry, folder: Path) -> str:
     """The text without what differs from one run to the next, and with columns one space apart."""
-    text = text.replace(registry.host, "registry.example").replace(str(folder), "/home")
+    text = text.replace(registry.host, "registry.example").replace(str(folder), "<folder>")
     text = re.sub(r"[0-9a-f]{64}", "…", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", "<time>", text)
     text = re.sub(r'(\b(?:size|bytes|copied_bytes)": )\d+', r"\1<number>", text)
