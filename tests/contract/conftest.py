@@ -16,6 +16,7 @@ from rig import debian, images, processes
 from rig.certificates import Authority
 from rig.containerd import Containerd
 from rig.cosign import Cosign
+from rig.hostile import Server
 from rig.podman import Podman
 from rig.registry import Kind, Pushed, Registry
 from rig.sigstore import Sigstore
@@ -110,3 +111,17 @@ def containerd(folder: Path, any_registry: Registry) -> Iterator[Containerd]:
     containerd.trust(any_registry)
     with containerd:
         yield containerd
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server that misbehaves as a test tells it to."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def other() -> Iterator[Server]:
+    """Another one, for whom nothing is meant that was meant for the first."""
+    with Server() as other:
+        yield other

@@ -28,6 +28,7 @@ class Request:
     target: str
     headers: Mapping[str, str]
     number: int  # how many requests came before it
+    body: bytes = b""
 
 
 Behaviour: TypeAlias = Callable[[Request], Iterable[bytes]]
@@ -112,8 +113,8 @@ class Server:
         while line := file.readline(65536).strip():
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.lower()] = value.strip()
-        file.read(int(headers.get("content-length", "0")))
-        return Request(words[0], words[1], headers, len(self.requests))
+        body = file.read(int(headers.get("content-length", "0")))
+        return Request(words[0], words[1], headers, len(self.requests), body)
 
 
 def _tls(pair: KeyPair) -> ssl.SSLContext:

@@ -13,7 +13,7 @@ elsewhere. zot, the better known one, would bring hundreds of modules along.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,7 @@ from rig import debian, golang, processes
 from rig.addresses import HOST_SEEN_FROM_GUESTS
 from rig.certificates import Authority, KeyPair
 from rig.distribution import Client
+from rig.errors import RigError
 from rig.lifetimes import Startable
 
 # What a registry is called: by tests, on this host, and from inside a VM with user networking.
@@ -39,8 +40,16 @@ class Kind(StrEnum):
 class Registry(Startable):
     """One registry process; its port and content stay the same when it is stopped and started again."""
 
-    def __init__(self, kind: Kind, folder: Path, authority: Authority | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        folder: Path,
+        authority: Authority | None = None,
+        demand: Mapping[str, object] | None = None,
+    ) -> None:
+        """`demand` is the part of docker-registry's settings that says how to log in; see rig.tokens."""
         self.kind = kind
+        self._demand = demand
         self._folder = folder
         self._port = processes.free_port()
         self.ca_file = authority.ca_file if authority else None  # None: plain HTTP
@@ -80,7 +89,7 @@ class Registry(Startable):
 
     def start(self) -> None:
         """Returns when the registry answers."""
-        argv = _COMMANDS[self.kind](self._folder, self._port, self._pair)
+        argv = _COMMANDS[self.kind](self._folder, self._port, self._pair, self._demand)
         # an environment of its own: docker-registry takes any REGISTRY_* variable for a setting
         self._process = processes.Process(argv, log=self._folder / "registry.log", env={})
         self._process.await_ready(self._answers, timeout_s=30, poll_s=0.05)
@@ -91,7 +100,7 @@ class Registry(Startable):
 
     def _answers(self) -> bool:
         try:
-            return self.client.request("GET", "/v2/").status == 200
+            return self.client.request("GET", "/v2/").status == (401 if self._demand else 200)
         except OSError:
             return False
 
@@ -124,7 +133,9 @@ class Pushed:
         return f"{self.registry.host}/{self.repository}@{self.digest}"
 
 
-def _docker_registry(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:
+def _docker_registry(
+    folder: Path, port: int, pair: KeyPair | None, demand: Mapping[str, object] | None
+) -> Sequence[str | Path]:
     http: dict[str, object] = {"addr": f"127.0.0.1:{port}"}
     if pair is not None:
         http["tls"] = {"certificate": str(pair.cert), "key": str(pair.key)}
@@ -136,19 +147,26 @@ def _docker_registry(folder: Path, port: int, pair: KeyPair | None) -> Sequence[
             "delete": {"enabled": True},
         },
         "http": http,
+        "auth": dict(demand or {}),
     }
     config = folder / "config.yml"
     config.write_text(json.dumps(settings, indent=2))  # every JSON document is a YAML document
     return [_docker_registry_program(), "serve", config]
 
 
-def _olareg(folder: Path, port: int, pair: KeyPair | None) -> Sequence[str | Path]:
+def _olareg(
+    folder: Path, port: int, pair: KeyPair | None, demand: Mapping[str, object] | None
+) -> Sequence[str | Path]:
+    if demand:
+        raise RigError("only docker-registry can be told to demand a login")
     argv: list[str | Path] = [_olareg_program(), "serve", "--addr", "127.0.0.1", "--port", str(port)]
     argv += ["--dir", folder / "content", "--api-delete", "--gc-frequency", "-1s"]
     return [*argv, "--tls-cert", pair.cert, "--tls-key", pair.key] if pair else argv
 
 
-_COMMANDS: dict[Kind, Callable[[Path, int, KeyPair | None], Sequence[str | Path]]] = {
+_COMMANDS: dict[
+    Kind, Callable[[Path, int, KeyPair | None, Mapping[str, object] | None], Sequence[str | Path]]
+] = {
     Kind.FALLBACK_TAGS: _docker_registry,
     Kind.REFERRERS: _olareg,
 }

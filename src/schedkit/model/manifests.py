@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -90,8 +90,28 @@ def media_type_of(data: bytes, *, served_as: str | None) -> str:
 
 def render_index(entries: Iterable[Descriptor]) -> bytes:
     """An index of these entries; equal entries give equal bytes."""
-    listed = [msgspec.to_builtins(entry, enc_hook=str) for entry in entries]
-    return documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": listed})
+    return documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": list(entries)})
+
+
+def render_manifest(
+    *,
+    config: Descriptor,
+    layers: Iterable[Descriptor] = (),
+    artifact_type: str | None = None,
+    subject: Descriptor | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> bytes:
+    """A manifest of these parts; equal parts give equal bytes."""
+    fields = {
+        "schemaVersion": 2,
+        "mediaType": IMAGE_MANIFEST,
+        "artifactType": artifact_type,
+        "config": config,
+        "layers": list(layers),
+        "subject": subject,
+        "annotations": dict(sorted(annotations.items())) if annotations else None,
+    }
+    return documents.encode({name: value for name, value in fields.items() if value is not None})
 
 
 def referrer_entry(descriptor: Descriptor, manifest: Manifest | Index) -> Descriptor:

@@ -19,7 +19,7 @@ from schedkit.oci.proxies import is_loopback
 _LONGEST_CHALLENGE = 4096
 LARGEST_TOKEN_ANSWER = 64 * 1024
 _TOKEN = re.compile(r"[\x21-\x7e]{1,32768}")
-_CHALLENGE = re.compile(r"^\s*([a-zA-Z]+)(?:\s+(.*))?$", re.DOTALL)
+_CHALLENGE = re.compile(r"(?:^|,)\s*(basic|bearer)\b(.*)", re.DOTALL | re.IGNORECASE)
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="((?:[^"\\]|\\.)*)"|([a-zA-Z_]+)=([^\s",]+)')
 
 
@@ -67,13 +67,13 @@ class Challenge:
 
 def parse_challenge(header: str, *, host: str) -> Challenge:
     """Read WWW-Authenticate; `Unauthorized` when it asks for nothing we can give."""
-    matched = _CHALLENGE.match(header) if len(header) <= _LONGEST_CHALLENGE else None
-    scheme = matched[1].lower() if matched else ""
-    if matched is None or scheme not in {"basic", "bearer"}:
+    matched = _CHALLENGE.search(header) if len(header) <= _LONGEST_CHALLENGE else None
+    if matched is None:
         raise Unauthorized(f"{host} asks for a kind of login that is not supported: {header[:80]!r}")
-    found = _PARAMETER.findall(matched[2] or "")
-    parameters = {(quoted or bare).lower(): value or plain for quoted, value, bare, plain in found}
-    return Challenge(scheme, parameters.get("realm", ""), parameters.get("service", ""))
+    parameters: dict[str, str] = {}
+    for quoted, value, bare, plain in _PARAMETER.findall(matched[2]):
+        parameters.setdefault((quoted or bare).lower(), value or plain)  # a second challenge may follow
+    return Challenge(matched[1].lower(), parameters.get("realm", ""), parameters.get("service", ""))
 
 
 def refuse_unsafe_realm(challenge: Challenge, *, host: str, secure: bool) -> None:

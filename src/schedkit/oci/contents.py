@@ -18,6 +18,11 @@ def digest_of(data: bytes) -> Digest:
     return Digest(f"sha256:{hashlib.sha256(data).hexdigest()}")
 
 
+def content_of(data: bytes, media_type: str = manifests.IMAGE_MANIFEST) -> Content:
+    """Bytes made here, with the descriptor that fits them."""
+    return Content(Descriptor(media_type, digest_of(data), len(data)), data)
+
+
 def read_manifest(data: bytes, *, served_as: str | None, expected: Digest | None, what: str) -> Content:
     """A manifest or index that is what it was asked for; `Refused` for everything else."""
     digest = digest_of(data)
@@ -28,7 +33,7 @@ def read_manifest(data: bytes, *, served_as: str | None, expected: Digest | None
         manifests.parse(data, media_type)
     except InvalidDocument as error:
         raise Refused(f"{what} cannot be used: {error}") from error
-    return Content(Descriptor(media_type, digest, len(data)), data)
+    return content_of(data, media_type)
 
 
 def read_index(data: bytes, *, what: str) -> Index:

@@ -15,7 +15,7 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository
 from schedkit.oci import files
-from schedkit.oci.contents import digest_of, read_index, read_manifest, verified
+from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unreachable
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Reader
@@ -82,7 +82,7 @@ class Layout:
         path = self._path(descriptor.digest)
         if path.is_file() and path.stat().st_size == descriptor.size:
             return False
-        with _translated(path):
+        with _written(path):
             files.write_whole(path, verified(read(), descriptor, what=str(descriptor.digest)))
         return True
 
@@ -99,10 +99,9 @@ class Layout:
     def _list_referrer(self, repository: Repository, subject: Digest, entry: Descriptor) -> None:
         with self._changing():
             others = [other for other in self.referrers(repository, subject) if other.digest != entry.digest]
-            data = manifests.render_index([*others, entry])
-            descriptor = Descriptor(manifests.IMAGE_INDEX, digest_of(data), len(data))
-            self.push_blob(repository, descriptor, lambda: (data,))
-            self._write_entry(repository, subject.fallback_tag, descriptor)
+            index = content_of(manifests.render_index([*others, entry]), manifests.IMAGE_INDEX)
+            self.push_blob(repository, index.descriptor, lambda: (index.data,))
+            self._write_entry(repository, subject.fallback_tag, index.descriptor)
 
     def _set_tag(self, repository: Repository, tag: str, descriptor: Descriptor) -> None:
         with self._changing():
@@ -114,7 +113,7 @@ class Layout:
         entry = Descriptor(descriptor.media_type, descriptor.digest, descriptor.size, annotations=names)
         others = [other for other in self._entries() if _name(other) != name]
         index = self._folder / "index.json"
-        with _translated(index):
+        with _written(index):
             files.write_whole(index, (manifests.render_index([*others, entry]),))
 
     def _entry(self, repository: Repository, tag: str) -> Descriptor:
@@ -147,7 +146,7 @@ class Layout:
 
     def _pieces(self, digest: Digest) -> Iterator[bytes]:
         path = self._path(digest)
-        with _translated(path):
+        with _read(path):
             yield from files.read_pieces(path)
 
     def _path(self, digest: Digest) -> Path:
@@ -158,7 +157,7 @@ class Layout:
         mark = self._folder / "oci-layout"
         if mark.exists():
             return
-        with _translated(mark):
+        with _written(mark):
             (self._folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
             with files.locked(self._folder / ".lock"):
                 if not mark.exists():
@@ -168,7 +167,7 @@ class Layout:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         self._prepare()
-        with files.locked(self._folder / ".lock"):
+        with _written(self._folder / ".lock"), files.locked(self._folder / ".lock"):
             yield
 
 
@@ -183,7 +182,7 @@ def _is_tag(name: str) -> bool:
 def _read_bounded(path: Path, *, missing: str) -> bytes:
     data = bytearray()
     try:
-        with _translated(path):
+        with _read(path):
             for piece in files.read_pieces(path):
                 data += piece
                 if len(data) > manifests.LARGEST_MANIFEST:
@@ -194,10 +193,18 @@ def _read_bounded(path: Path, *, missing: str) -> bytes:
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _written(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be written: {error}") from error
+
+
+@contextmanager
+def _read(path: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"{path} is not there") from error
     except OSError as error:
-        raise Unreachable(f"{path} cannot be read or written: {error}") from error
+        raise Unreachable(f"{path} cannot be read: {error}") from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Self, TypeVar
@@ -18,15 +18,16 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
 from schedkit.oci import uploads
+from schedkit.oci.answers import join_address, refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
-from schedkit.oci.connections import Answer, Ask, Connection, Patience, join_address, refuse_unfit
-from schedkit.oci.contents import digest_of, read_index, read_manifest, verified
+from schedkit.oci.connections import Answer, Ask, Connection, Patience
+from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Reader
-from schedkit.oci.transport import Transport
+from schedkit.oci.transport import Transport, tls_context
 
 T = TypeVar("T")
 
@@ -57,13 +58,17 @@ class Registry:
     def __init__(self, settings: Settings | None = None, credentials: Credentials | None = None) -> None:
         self._settings = settings or Settings()
         self._credentials = credentials or NoCredentials()
-        tls = _tls(self._settings.ca_file)
-        self._transport = Transport(tls=tls, proxies=self._settings.proxies)
         self._connections: dict[str, Connection] = {}
 
     def close(self) -> None:
         """End all connections."""
-        self._transport.close()
+        if "_transport" in self.__dict__:
+            self._transport.close()
+
+    @cached_property
+    def _transport(self) -> Transport:
+        """Made on first use: reading the system's authorities takes a tenth of a second."""
+        return Transport(tls=tls_context(self._settings.ca_file), proxies=self._settings.proxies)
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +155,7 @@ class Registry:
         if entry.digest in {other.digest for other in others}:
             return
         data = manifests.render_index([*others, entry])
-        index = Content(Descriptor(manifests.IMAGE_INDEX, digest_of(data), len(data)), data)
+        index = content_of(data, manifests.IMAGE_INDEX)
         uploads.push_manifest(self._connection(repository), repository, index, subject.fallback_tag)
 
     def _anywhere(self, repository: Repository, read: Callable[[Repository], T]) -> T:
@@ -177,7 +182,8 @@ class Registry:
 
     def _blob(self, place: Repository, descriptor: Descriptor) -> bytes:
         ask = Ask(place, f"blobs/{descriptor.digest}")
-        answer = self._connection(place).read(ask, limit=descriptor.size)
+        ends = self._settings.patience.ends(time.monotonic(), size=descriptor.size)
+        answer = self._connection(place).read(ask, limit=descriptor.size, ends=ends)
         return b"".join(verified((answer.body,), descriptor, what=f"{place}@{descriptor.digest}"))
 
     def _pieces(self, place: Repository, descriptor: Descriptor, ends: float) -> Iterator[bytes]:
@@ -229,8 +235,9 @@ class Registry:
 
     def _pages(self, ask: Ask) -> Iterator[Answer]:
         """A list, page by page; the next one is looked for nowhere but on the same host."""
+        ends = self._settings.patience.ends(time.monotonic())
         for _ in range(_MOST_PAGES):
-            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE)
+            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE, ends=ends)
             yield page
             following = _next_page(page, ask)
             if following is None:
@@ -268,7 +275,7 @@ def _next_page(page: Answer, ask: Ask) -> Ask | None:
     link = page.headers.get("link", "")
     if not link:
         return None
-    matched = _LINK.match(link)
+    matched = _LINK.search(link)
     if matched is None:
         raise Refused(f"{ask.repository} continues its list at {link[:80]!r}, which is no usable address")
     target = join_address(page.url, matched[1])
@@ -280,10 +287,3 @@ def _next_page(page: Answer, ask: Ask) -> Ask | None:
 
 def _content_type(answer: Answer) -> str | None:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower() or None
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
-    return context

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -104,6 +105,14 @@ class Transport:
         return self._pools[proxy]
 
 
+def tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    """Trust in the system's authorities, and in those of the file."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    return context
+
+
 def _raw_proxy(url: str) -> httpcore2.Proxy:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -128,12 +137,13 @@ def _raw_request(request: Request, url: SplitResult) -> httpcore2.Request:
 
 
 def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name; the first of each counts, and their number is limited."""
+    """Headers by lower-case name, repeated ones as one list; their number is limited."""
     if len(raw) > _MOST_HEADERS:
         raise Refused(f"the answer has {len(raw)} headers; {_MOST_HEADERS} is the most")
     headers: dict[str, str] = {}
     for name, value in raw:
-        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return headers
 
 
@@ -164,17 +174,13 @@ def _translated(url: str) -> Iterator[None]:
         raise Unreachable(f"{host} could not be reached, or broke off: {error}") from error
 
 
-class NotTls(Unreachable):
-    """The server does not speak TLS, or broke off while it was asked to."""
-
-
 def _connect_failure(host: str, error: httpcore2.ConnectError) -> Refused | Unreachable:
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
         reason = f"{host} has a certificate that cannot be trusted: {cause.verify_message}"
         return Refused(f"{reason}. If it is the right one, name its authority's file")
     if isinstance(cause, ssl.SSLError | ConnectionResetError):
-        return NotTls(f"{host} does not speak TLS: {error}. If it should not, list it as insecure")
+        return Unreachable(f"{host} does not speak TLS: {error}. If it should not, list it as insecure")
     return Unreachable(f"{host} could not be reached: {error}")
 
 

@@ -1,0 +1,39 @@
+"""Fetching one file by its URL, as carefully as anything from a registry."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from schedkit.oci.answers import read_bounded
+from schedkit.oci.connections import ALWAYS, Patience, failure, follow, persistently
+from schedkit.oci.errors import Refused
+from schedkit.oci.proxies import Proxies, is_loopback
+from schedkit.oci.transport import Request, Transport, tls_context
+
+
+def fetch(
+    url: str,
+    *,
+    limit: int,
+    ca_file: Path | None = None,
+    proxies: Proxies | None = None,
+    patience: Patience | None = None,
+) -> bytes:
+    """What the URL serves, at most that many bytes; plain HTTP only from this machine. No login is sent."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+        raise Refused(f"{url} is neither https nor on this machine: use an https URL")
+    wait = patience or Patience()
+    transport = Transport(tls=tls_context(ca_file), proxies=proxies or Proxies())
+
+    def attempt(ends: float) -> bytes:
+        with closing(follow(transport, Request("GET", url, ALWAYS), ends)) as response:
+            if response.status != 200:
+                raise failure(response)
+            return read_bounded(response, limit)
+
+    with closing(transport):
+        return persistently(attempt, wait, ends=wait.ends(time.monotonic(), size=limit))

@@ -1,0 +1,292 @@
+"""What images are called, and what they are made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedkit.model import documents, grammar, manifests
+from schedkit.model.documents import InvalidDocument
+from schedkit.model.images import (
+    Descriptor,
+    Digest,
+    InvalidReference,
+    Platform,
+    Reference,
+    Repository,
+    parse_reference,
+)
+from schedkit.model.manifests import Index, NoSuchPlatform
+
+SHA = "sha256:" + "0123456789abcdef" * 4
+DIGEST = Digest(SHA)
+
+
+@pytest.mark.parametrize(
+    ("text", "registry", "path", "tag", "digest"),
+    [
+        pytest.param(
+            "scx_rusty", "docker.io", "library/scx_rusty", None, None, id="a short name is Docker's"
+        ),
+        pytest.param(
+            "schedkit/scx_rusty:v1", "docker.io", "schedkit/scx_rusty", "v1", None, id="so is one of two"
+        ),
+        pytest.param("index.docker.io/a/b", "docker.io", "a/b", None, None, id="Docker's other name"),
+        pytest.param(
+            "ghcr.io/schedkit/scx_rusty", "ghcr.io", "schedkit/scx_rusty", None, None, id="a registry"
+        ),
+        pytest.param("ghcr.io/a:v1", "ghcr.io", "a", "v1", None, id="a tag"),
+        pytest.param("localhost/a", "localhost", "a", None, None, id="localhost needs no dot"),
+        pytest.param("host:5000/a", "host:5000", "a", None, None, id="a port is no tag"),
+        pytest.param("host:5000/a:b", "host:5000", "a", "b", None, id="a port and a tag"),
+        pytest.param("[::1]:5000/a", "[::1]:5000", "a", None, None, id="an IPv6 address"),
+        pytest.param(f"ghcr.io/a@{SHA}", "ghcr.io", "a", None, SHA, id="a digest"),
+        pytest.param(f"ghcr.io/a:v1@{SHA}", "ghcr.io", "a", "v1", SHA, id="a tag and a digest"),
+    ],
+)
+def test_a_reference_is_read_as_container_runtimes_do(
+    text: str, registry: str, path: str, tag: str | None, digest: str | None
+) -> None:
+    expected = Reference(Repository(registry, path), tag, Digest(digest) if digest else None)
+
+    assert parse_reference(text) == expected
+    assert parse_reference(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("", "write registry/path:tag", id="nothing"),
+        pytest.param("https://ghcr.io/a", "remove 'https://'", id="a scheme"),
+        pytest.param("ghcr.io/A", "in lower case", id="capitals"),
+        pytest.param("ghcr.io/a:", "no valid tag", id="an empty tag"),
+        pytest.param("ghcr.io/a:-b", "no valid tag", id="a tag that begins with a dash"),
+        pytest.param(f"ghcr.io/a:{'t' * 129}", "at most 128", id="a long tag"),
+        pytest.param("ghcr.io/a:b:c", "no valid tag", id="two tags"),
+        pytest.param("ghcr.io/a@sha256:123", "64 digits", id="a short digest"),
+        pytest.param(f"ghcr.io/a@{SHA.upper()}", "64 digits", id="a digest in capitals"),
+        pytest.param(
+            f"ghcr.io/a@sha512:{'0' * 128}", "not a digest: write sha256:", id="another kind of digest"
+        ),
+        pytest.param(f"ghcr.io/a@{SHA}@{SHA}", "64 digits", id="two digests"),
+        pytest.param(f"ghcr.io/a@{SHA}\n", "64 digits", id="a line break"),
+        pytest.param("ghcr.io/../a", "write registry/path:tag", id="a path that leads up"),
+        pytest.param(f"ghcr.io/{'a' * 256}", "more than 255 characters", id="a long path"),
+        pytest.param(f"ghcr.io/{'a' * 100_000}", "write registry/path:tag", id="a very long path"),
+        pytest.param("ghcr.io/a b", "write registry/path:tag", id="a space"),
+    ],
+)
+def test_what_names_no_image_is_told_so(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidReference, match=re.escape(sentence)) as refusal:
+        parse_reference(text)
+
+    assert len(str(refusal.value)) < 300
+
+
+_PARTS = st.lists(
+    st.sampled_from(["a", "a-b", "a--b", "a.b", "a_b", "a__b", "0", "localhost"]), min_size=1, max_size=4
+)
+_REFERENCES = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "localhost/", "a:1/", "a.B-c:65535/", "[::1]/", "127.0.0.1:5000/", "docker.io/"]),
+    _PARTS.map("/".join),
+    st.just("") | st.text("aZ0_.-", min_size=1, max_size=9).map(lambda tag: f":t{tag}"),
+    st.sampled_from(["", f"@{SHA}"]),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(_REFERENCES.filter(lambda text: re.fullmatch(grammar.IMAGE, text) is not None))
+def test_whatever_a_schedext_may_name_can_be_read(text: str) -> None:
+    reference = parse_reference(text)
+
+    assert parse_reference(str(reference)) == reference
+
+
+def test_a_digest_is_binding_whatever_tag_stands_beside_it() -> None:
+    assert parse_reference(f"a:v1@{SHA}").identifier == SHA
+    assert parse_reference("a:v1").identifier == "v1"
+    assert parse_reference("a").identifier == "latest"
+    assert str(parse_reference("ghcr.io/a:v1").pinned(DIGEST)) == f"ghcr.io/a:v1@{SHA}"
+
+
+def _manifest(**fields: object) -> bytes:
+    config = {"mediaType": "application/x", "digest": SHA, "size": 2}
+    return json.dumps({"schemaVersion": 2, "config": config, **fields}).encode()
+
+
+def _index(*platforms: dict[str, str] | None) -> Index:
+    entries: list[dict[str, Any]] = [
+        {
+            "mediaType": manifests.IMAGE_MANIFEST,
+            "digest": f"sha256:{number:064}",
+            "size": 1,
+            "platform": platform,
+        }
+        for number, platform in enumerate(platforms)
+    ]
+    return manifests.parse_index(json.dumps({"schemaVersion": 2, "manifests": entries}).encode())
+
+
+AMD64 = {"os": "linux", "architecture": "amd64"}
+ARM64 = {"os": "linux", "architecture": "arm64"}
+ARM64_V8 = {**ARM64, "variant": "v8"}
+ARM64_V9 = {**ARM64, "variant": "v9"}
+UNKNOWN = {"os": "unknown", "architecture": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("platforms", "wanted", "chosen"),
+    [
+        pytest.param([AMD64, ARM64], Platform("linux", "arm64"), 1, id="the one that fits"),
+        pytest.param([None, UNKNOWN, AMD64], Platform("linux", "amd64"), 2, id="not what is no platform"),
+        pytest.param([ARM64_V8], Platform("linux", "arm64"), 0, id="any variant, if none is wanted"),
+        pytest.param([ARM64], Platform("linux", "arm64", "v8"), 0, id="none, if it names none"),
+        pytest.param(
+            [ARM64_V9, ARM64, ARM64_V8], Platform("linux", "arm64", "v8"), 2, id="best the same variant"
+        ),
+        pytest.param([AMD64, AMD64], Platform("linux", "amd64"), 0, id="the first of equals"),
+    ],
+)
+def test_an_index_gives_the_manifest_of_a_platform(
+    platforms: list[dict[str, str] | None], wanted: Platform, chosen: int
+) -> None:
+    assert manifests.select_platform(_index(*platforms), wanted).digest == f"sha256:{chosen:064}"
+
+
+@pytest.mark.parametrize(
+    ("platforms", "sentence"),
+    [
+        pytest.param(
+            [AMD64, ARM64_V8], "does not exist for linux/riscv64: it offers linux/amd64, linux/arm64/v8"
+        ),
+        pytest.param([None], "does not exist for linux/riscv64: it names no platforms"),
+        pytest.param([], "does not exist for linux/riscv64: it names no platforms"),
+    ],
+)
+def test_a_platform_that_is_missing_is_told_with_what_there_is(
+    platforms: list[dict[str, str] | None], sentence: str
+) -> None:
+    with pytest.raises(NoSuchPlatform, match=sentence):
+        manifests.select_platform(_index(*platforms), Platform("linux", "riscv64"))
+
+
+def test_another_variant_is_not_taken_for_the_wanted_one() -> None:
+    with pytest.raises(NoSuchPlatform):
+        manifests.select_platform(_index(ARM64_V9), Platform("linux", "arm64", "v8"))
+
+
+def test_null_is_the_same_as_left_out() -> None:
+    assert manifests.parse_index(b'{"schemaVersion": 2, "manifests": null}').manifests == ()
+    assert manifests.parse_manifest(_manifest(layers=None, annotations=None, subject=None)).layers == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        pytest.param(b"", "is not JSON", id="nothing"),
+        pytest.param(b"[]", "not an object", id="no object"),
+        pytest.param(b'{"a": 1, "a": 1}', "names 'a' twice", id="a name twice"),
+        pytest.param(
+            b'{"x": {"a": 1, "\\u0061": 2}}', "names 'a' twice", id="a name twice, written differently"
+        ),
+        pytest.param(b'{"a": NaN}', "NaN", id="not a number"),
+        pytest.param(b'{"a": ' + b"9" * 5000 + b"}", "is not JSON", id="an endless number"),
+        pytest.param(b'{"a": "\\ud800"}', "is not JSON", id="half a character"),
+        pytest.param(b'\xef\xbb\xbf{"a": 1}', "is not JSON", id="a byte order mark"),
+        pytest.param(b'{"a": 1} {}', "is not JSON", id="something after the end"),
+        pytest.param(b'{"a": ' * 65 + b"1" + b"}" * 65, "nested more than 64 levels", id="deep objects"),
+        pytest.param(b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "nested more than 64 levels", id="deep lists"),
+        pytest.param(b'{"a": [' + b"1," * 100_001 + b"1]}", "more than 100000 values", id="many values"),
+        pytest.param(b'"' * 100_001, "is not JSON", id="many quotes"),
+        pytest.param(b'{"' + b"\\" * 100_000, "is not JSON", id="many backslashes"),
+    ],
+)
+def test_a_document_with_more_than_one_reading_is_none(data: bytes, sentence: str) -> None:
+    with pytest.raises(InvalidDocument, match=f"the thing.*{sentence}"):
+        documents.read_object(data, what="the thing")
+
+
+def test_depth_is_counted_where_it_is_depth() -> None:
+    flat = {"a": "[" * 1000, "b": '\\"{' * 1000, "c": [[]] * 1000}
+
+    assert documents.read_object(json.dumps(flat).encode(), what="the thing") == flat
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type", "sentence"),
+    [
+        pytest.param(_manifest(), manifests.IMAGE_INDEX, "has 'config'", id="a manifest served as an index"),
+        pytest.param(_manifest(manifests=[]), manifests.IMAGE_MANIFEST, "has 'manifests'", id="both at once"),
+        pytest.param(
+            _manifest(manifests=None), manifests.IMAGE_MANIFEST, "has 'manifests'", id="even if null"
+        ),
+        pytest.param(_manifest(fsLayers=[]), manifests.IMAGE_MANIFEST, "has 'fsLayers'", id="the old format"),
+        pytest.param(
+            _manifest(mediaType=manifests.IMAGE_INDEX),
+            manifests.IMAGE_MANIFEST,
+            "calls itself",
+            id="by its own word",
+        ),
+        pytest.param(_manifest(), "text/html", "neither", id="served as nothing known"),
+        pytest.param(
+            _manifest(schemaVersion=1), manifests.IMAGE_MANIFEST, "schemaVersion", id="an old version"
+        ),
+        pytest.param(_manifest(layers=[{}]), manifests.IMAGE_MANIFEST, "layers", id="an empty descriptor"),
+        pytest.param(
+            _manifest(config={"mediaType": "a/b", "digest": "sha256:1", "size": 1}),
+            manifests.IMAGE_MANIFEST,
+            "digest",
+            id="a digest that is none",
+        ),
+        pytest.param(
+            _manifest(config={"mediaType": "a/b", "digest": SHA, "size": -1}),
+            manifests.IMAGE_MANIFEST,
+            "size",
+            id="a negative size",
+        ),
+        pytest.param(
+            _manifest(config={"mediaType": "a/b\r\nX: y", "digest": SHA, "size": 1}),
+            manifests.IMAGE_MANIFEST,
+            "mediaType",
+            id="a header in a media type",
+        ),
+        pytest.param(
+            _manifest(layers=[{"mediaType": "a/b", "digest": SHA, "size": 1}] * 5000),
+            manifests.IMAGE_MANIFEST,
+            "4096 is the most",
+            id="a crowd",
+        ),
+    ],
+)
+def test_a_manifest_that_can_be_read_as_something_else_is_refused(
+    data: bytes, media_type: str, sentence: str
+) -> None:
+    with pytest.raises(InvalidDocument, match=sentence):
+        manifests.parse(data, media_type)
+
+
+def test_what_is_written_can_be_read() -> None:
+    subject = Descriptor("application/x", DIGEST, 7, annotations={"a": "b"})
+    config = Descriptor(manifests.EMPTY_CONFIG, DIGEST, 2)
+
+    data = manifests.render_manifest(config=config, layers=[subject], subject=subject, artifact_type="x/y")
+    manifest = manifests.parse_manifest(data)
+
+    assert (manifest.config, manifest.layers, manifest.subject) == (config, (subject,), subject)
+    assert type(manifest.config.digest) is Digest
+    entry = manifests.referrer_entry(Descriptor(manifests.IMAGE_MANIFEST, DIGEST, len(data)), manifest)
+    assert manifests.parse_index(manifests.render_index([entry])).manifests == (entry,)
+    assert entry.artifact_type == "x/y"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=200) | st.text().map(lambda text: json.dumps({"mediaType": text}).encode()))
+def test_nothing_but_a_refusal_comes_out_of_garbage(data: bytes) -> None:
+    with pytest.raises(InvalidDocument):
+        manifests.parse(data, manifests.IMAGE_MANIFEST)

@@ -1,0 +1,187 @@
+"""Where a registry is asked: through which proxy, at which mirror, and at which token server."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedkit.model.images import Repository
+from schedkit.oci.answers import join_address, retry_after
+from schedkit.oci.authentication import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
+from schedkit.oci.errors import Refused, Unauthorized
+from schedkit.oci.mirrors import Mirrors
+from schedkit.oci.proxies import Proxies, is_loopback, read_proxies
+
+
+@pytest.mark.parametrize(
+    ("environment", "scheme", "expected"),
+    [
+        ({}, "https", ""),
+        ({"https_proxy": "http://p:1"}, "https", "http://p:1"),
+        ({"HTTPS_PROXY": "http://p:1"}, "https", "http://p:1"),
+        ({"https_proxy": "http://low:1", "HTTPS_PROXY": "http://up:1"}, "https", "http://low:1"),
+        ({"HTTPS_PROXY": "http://p:1"}, "http", ""),
+        ({"ALL_PROXY": "http://p:1"}, "http", "http://p:1"),
+        ({"HTTPS_PROXY": "p:1"}, "https", "http://p:1"),
+    ],
+)
+def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: str, expected: str) -> None:
+    assert read_proxies(environment).proxy_for(scheme, "quay.io") == expected
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "host", "bypassed"),
+    [
+        ("", "quay.io", False),
+        ("quay.io", "quay.io", True),
+        ("QUAY.io", "quay.IO", True),
+        ("quay.io", "cdn.quay.io", True),
+        (".quay.io", "cdn.quay.io", True),
+        ("*.quay.io", "cdn.quay.io", True),
+        ("quay.io", "notquay.io", False),
+        ("a.test, quay.io", "quay.io", True),
+        ("*", "quay.io", True),
+        ("*", "10.1.2.3", True),
+        ("10.0.0.0/8", "10.1.2.3", True),
+        ("10.0.0.0/8", "11.1.2.3", False),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("fd00::/8", "fd00::1", True),
+        ("quay.io", "10.1.2.3", False),
+        ("", "127.0.0.1", True),
+        ("", "localhost", True),
+        ("", "::1", True),
+    ],
+)
+def test_some_hosts_need_no_proxy(no_proxy: str, host: str, bypassed: bool) -> None:
+    proxies = read_proxies({"HTTPS_PROXY": "http://p:1", "NO_PROXY": no_proxy})
+
+    assert proxies.proxy_for("https", host) == ("" if bypassed else "http://p:1")
+
+
+def test_loopback_is_what_never_leaves_the_machine() -> None:
+    hosts = [
+        "localhost",
+        "127.0.0.1",
+        "127.9.9.9",
+        "[::1]",
+        "0.0.0.0",
+        "localhost.test",
+        "10.0.0.1",
+        "127.0.0.1.test",
+    ]
+
+    assert [host for host in hosts if is_loopback(host)] == hosts[:4]
+    assert Proxies(https="p").proxy_for("https", "127.0.0.1.test") == "http://p"
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("docker.io/library/a", ["m.test/hub/library/a", "n.test/library/a", "docker.io/library/a"]),
+        ("docker.io/ada/a", ["m.test/ada/a", "docker.io/ada/a"]),
+        ("docker.io/adam/a", ["m.test/hub/adam/a", "n.test/adam/a", "docker.io/adam/a"]),
+        ("quay.io/a", ["quay.io/a"]),
+    ],
+)
+def test_mirrors_come_in_their_order_and_the_origin_last(name: str, places: list[str]) -> None:
+    mirrors = Mirrors({"docker.io": ("m.test/hub", "n.test"), "docker.io/ada": ("m.test/ada",)})
+
+    assert [str(place) for place in mirrors.places(Repository(*name.split("/", 1)))] == places
+
+
+@pytest.mark.parametrize(
+    ("header", "challenge"),
+    [
+        ('Basic realm="x"', Challenge("basic", "x")),
+        ("Basic", Challenge("basic")),
+        ('Negotiate, Basic realm="x"', Challenge("basic", "x")),
+        ('Bearer realm="https://a/t", Basic realm="x"', Challenge("bearer", "https://a/t")),
+        ('Bearer realm="https://a/t",service="s",scope="x:y:z"', Challenge("bearer", "https://a/t", "s")),
+        ("bearer realm=https://a/t, service=s", Challenge("bearer", "https://a/t", "s")),
+        ('Bearer Realm="https://a/t?x=y,z" , Service="s s"', Challenge("bearer", "https://a/t?x=y,z", "s s")),
+    ],
+)
+def test_a_challenge_is_understood(header: str, challenge: Challenge) -> None:
+    assert parse_challenge(header, host="r") == challenge
+
+
+@pytest.mark.parametrize("header", ["", "Negotiate", "Digest realm=x", "Bearer " + "x" * 5000, '"'])
+def test_a_challenge_that_nobody_can_meet_is_told(header: str) -> None:
+    with pytest.raises(Unauthorized, match="kind of login that is not supported"):
+        parse_challenge(header, host="r")
+
+
+@pytest.mark.parametrize(
+    ("realm", "host", "secure", "safe"),
+    [
+        ("https://auth.test/token", "r.test", True, True),
+        ("http://r.test/token", "r.test", True, False),
+        ("http://127.0.0.1/token", "r.test", True, False),
+        ("http://r.test:1/token", "r.test:2", False, True),
+        ("http://127.0.0.1:1/token", "127.0.0.1:2", False, True),
+        ("http://evil.test/token", "127.0.0.1:2", False, False),
+        ("https://user:pw@auth.test/", "r.test", True, False),
+        ("file:///token", "r.test", True, False),
+        ("/token", "r.test", True, False),
+        ("", "r.test", False, False),
+    ],
+)
+def test_a_token_server_is_as_safe_as_its_registry(realm: str, host: str, secure: bool, safe: bool) -> None:
+    def check() -> bool:
+        try:
+            refuse_unsafe_realm(Challenge("bearer", realm), host=host, secure=secure)
+        except Refused:
+            return False
+        return True
+
+    assert check() is safe
+
+
+def test_a_token_has_one_of_two_names() -> None:
+    assert parse_token(b'{"token": "a"}', host="r") == "a"
+    assert parse_token(b'{"access_token": "b", "expires_in": 60}', host="r") == "b"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("3", 3.0),
+        (" 3 ", 3.0),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+    ],
+)
+def test_how_long_to_wait_is_a_number_or_a_date(value: str, seconds: float | None) -> None:
+    assert retry_after(value) == seconds
+
+
+@pytest.mark.parametrize(
+    ("location", "joined"),
+    [
+        ("/x?y", "https://r.test/x?y"),
+        ("https://other.test:1/x", "https://other.test:1/x"),
+        ("//other.test/x", "https://other.test/x"),
+    ],
+)
+def test_a_server_may_send_us_to_an_address(location: str, joined: str) -> None:
+    assert join_address("https://r.test/v2/", location) == joined
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "",
+        "file:///x",
+        "gopher://x",
+        "http://[x",
+        "http://u@x/",
+        "http://x:0/",
+        "http://x:99999/",
+        "é",
+        "/" * 9000,
+    ],
+)
+def test_a_server_may_send_us_nowhere_else(location: str) -> None:
+    with pytest.raises(Refused, match="no usable address"):
+        join_address("https://r.test/v2/", location)
