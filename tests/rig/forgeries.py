@@ -304,7 +304,7 @@ def _elsewhere() -> Workshop:
 
 def _another_certificate(body: Any) -> None:
     """Somebody else's."""
-    other = _elsewhere().certificate(Leaf(), _elsewhere().keys["other"])
+    other = _elsewhere().certificate(Leaf(), _elsewhere().key("other"))
     body["spec"]["signatures"][0]["verifier"] = encoding.b64(encoding.certificate_pem(other).encode())
 
 
