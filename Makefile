@@ -19,7 +19,7 @@ $(error set XDG_CACHE_HOME to an absolute path without a space or quote, not to 
 endif
 CACHE := $(CACHES)/schedkit
 
-# what tests and rigs run ends when make does, even when make is killed. For that make must start them
+# what make runs ends when make does, even when make is killed. For that make must start it
 # itself: such a recipe line is one plain command that needs no shell, or begins with `exec`
 LEASHED := setpriv --pdeathsig TERM
 
@@ -63,34 +63,34 @@ help:
 setup: .venv/.ready ## make .venv, with schedctl and sked in it
 
 .venv/.ready: pyproject.toml uv.lock tools/uv tools/uv-requirements.txt
-	$(UV) sync --frozen --quiet
+	$(LEASHED) $(UV) sync --frozen --quiet
 	@touch $@
 
 .PHONY: format
 format: setup ## format the code and mend what ruff can
-	$(BIN)/ruff check --quiet --fix-only src tests tools benchmarks
-	$(BIN)/ruff format src tests tools benchmarks
+	$(LEASHED) $(BIN)/ruff check --quiet --fix-only src tests tools benchmarks
+	$(LEASHED) $(BIN)/ruff format src tests tools benchmarks
 
 .PHONY: manifests
 manifests: setup ## write the CRD, its reference and the RBAC anew, from their sources
-	$(PYTHON) tools/manifests.py
+	$(LEASHED) $(PYTHON) tools/manifests.py
 
 .PHONY: generate
 generate: manifests ## rewrite everything that is generated
-	$(PYTHON) tools/generate.py
+	$(LEASHED) $(PYTHON) tools/generate.py
 
 .PHONY: lint
 lint: setup ## formatting, lint, types, import direction, generated parts
-	$(BIN)/ruff format --quiet --diff src tests tools benchmarks
-	$(BIN)/ruff check --quiet src tests tools benchmarks
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(PYTHON) tools/manifests.py --check
-	$(PYTHON) tools/generate.py --check
+	$(LEASHED) $(BIN)/ruff format --quiet --diff src tests tools benchmarks
+	$(LEASHED) $(BIN)/ruff check --quiet src tests tools benchmarks
+	$(LEASHED) $(BIN)/mypy
+	$(LEASHED) $(BIN)/lint-imports --no-logo
+	$(LEASHED) $(PYTHON) tools/manifests.py --check
+	$(LEASHED) $(PYTHON) tools/generate.py --check
 
 .PHONY: docs
 docs: setup ## build the documentation into build/docs; a broken link is an error
-	$(UV) run --frozen --isolated --only-group docs zensical build --strict --clean
+	$(LEASHED) $(UV) run --frozen --isolated --only-group docs zensical build --strict --clean
 
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (under a minute)
@@ -140,11 +140,11 @@ vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7) and TIMEOUT=SE
 
 .PHONY: docker-build
 docker-build: setup ## build the operator's image as IMG=registry/repository:tag
-	$(PYTHON) tools/image.py
+	$(LEASHED) $(PYTHON) tools/image.py
 
 .PHONY: install
 install: manifests ## install the CRD alone
-	$(PYTHON) tools/installation.py install
+	$(LEASHED) $(PYTHON) tools/installation.py install
 
 .PHONY: run
 run: install ## run the manager from here, until Ctrl-C
@@ -152,19 +152,19 @@ run: install ## run the manager from here, until Ctrl-C
 
 .PHONY: uninstall
 uninstall: setup ## remove the CRD, and with it every SchedExt
-	$(PYTHON) tools/installation.py uninstall
+	$(LEASHED) $(PYTHON) tools/installation.py uninstall
 
 .PHONY: deploy
 deploy: manifests ## install everything, with the image IMG=…
-	$(PYTHON) tools/installation.py deploy
+	$(LEASHED) $(PYTHON) tools/installation.py deploy
 
 .PHONY: undeploy
 undeploy: setup ## remove everything, and with the CRD every SchedExt
-	$(PYTHON) tools/installation.py undeploy
+	$(LEASHED) $(PYTHON) tools/installation.py undeploy
 
 .PHONY: build-installer
 build-installer: manifests ## write what `deploy` applies to dist/install.yaml; needs IMG=…
-	$(PYTHON) tools/installation.py build-installer
+	$(LEASHED) $(PYTHON) tools/installation.py build-installer
 
 ##@ Measure
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from rig.certificates import Authority
 from rig.cosign import Cosign, Key
-from rig.registry import Pushed
+from rig.registry import Kind, Pushed
 from rig.registry import Registry as RigRegistry
 from rig.sigstore import Sigstore
 from rig.sigstore.authority import CertificateAuthority
@@ -20,6 +20,9 @@ from rig.sigstore.transparency import TransparencyLog
 from schedkit.model import trust
 from schedkit.model.images import parse_reference
 from schedkit.model.trust import Exactly, Identity, Mode, Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.oci.copying import copy
+from schedkit.oci.errors import Unreachable
+from schedkit.oci.layout import Layout
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.trustedroots import TrustedRoot, parse_root
 from schedkit.oci.verification import verify
@@ -124,6 +127,30 @@ def test_a_person_with_an_e_mail_address_is_accepted(
         verdict(source, image, by_identity("someone@rig.test"), root_of(sigstore.trust)).signer
         == "someone@rig.test"
     )
+
+
+def test_from_a_layout_on_disk_an_image_is_verified_without_any_network(
+    cosign: Cosign,
+    push: Push,
+    sigstore: Sigstore,
+    source: Registry,
+    folder: Path,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    """The registry is stopped before; so is nothing else, for nothing else was ever asked."""
+    layout = Layout(tmp_path)
+    with RigRegistry(Kind.REFERRERS, folder / f"gone-{cosign.major}", authority) as registry:
+        image = push(registry)
+        cosign.sign_keyless(image.reference, sigstore, sigstore.identity_token(IDENTITY, ISSUER))
+        reference = parse_reference(image.reference)
+        copy(source, layout, reference, reference)
+
+    verified = verify(layout, reference, by_identity(), root_of(sigstore.trust))
+
+    assert (verified.digest, verified.signer) == (image.digest, IDENTITY)
+    with pytest.raises(Unreachable):
+        verdict(source, image, by_identity(), root_of(sigstore.trust))
 
 
 def test_an_image_without_signature_is_refused(key: Key, image: Pushed, source: Registry) -> None:

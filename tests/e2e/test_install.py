@@ -5,7 +5,10 @@ However the operator fares, the schedulers that it started run on: the kernel co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
@@ -22,9 +25,11 @@ from .conftest import Site
 
 DEPLOYMENT = "deployment/sked-controller-manager"
 SAMPLE = ROOT / "config/samples/sked_v1_schedext.yaml"
-_SCHEDEXT = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty"
+_SCHEDEXTS = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts"
+_SCHEDEXT = f"{_SCHEDEXTS}/scx-rusty"
 _STARTED_S = 900  # an emulated machine pulls 70 MB and starts Python twice: minutes, if others are busy
-_LIMIT_MIB = 128
+_MANAGER_MIB = 64  # half of what the pod may have
+_OUTAGE_S = 60
 
 # an emulated node spends two minutes of CPU time on the operator's image alone
 pytestmark = [pytest.mark.full, pytest.mark.timeout(2400)]
@@ -48,14 +53,25 @@ class Operator:
         words = ("rollout", "status", DEPLOYMENT, "--namespace", NAMESPACE, f"--timeout={_STARTED_S}s")
         self.cluster.kubectl(*words, timeout_s=_STARTED_S + 10)
 
+    def mirrored(self, layout: Path, name: str) -> str:
+        """The reference that an image has where the public registry cannot be reached."""
+        digest = self.site.images.client.push(layout, f"mirror/{name}", "1")
+        return f"{self.site.images.named_host}/mirror/{name}@{digest}"
+
     def apply_sample(self) -> None:
         """The sample as it is, but for the image, which must be one that the node can pull."""
         sample = yaml.safe_load(SAMPLE.read_text())
         sample["spec"]["sched"] = self.scheduler
         self.cluster.apply(sample)
 
-    def await_attached(self) -> None:
-        polling.until(lambda: self.site.state() == "enabled", "the kernel is enabled", timeout_s=_STARTED_S)
+    def await_attached(self, *, attaches: int = 1) -> None:
+        """Until a scheduler is attached, and at least so many have been since the kernel booted."""
+        self.await_kernel(
+            lambda: self.site.state() == "enabled" and self.attaches() >= attaches, "is enabled"
+        )
+
+    def await_kernel(self, is_so: Callable[[], bool], what: str) -> None:
+        polling.until(is_so, f"the kernel {what}", timeout_s=_STARTED_S)
 
     def attaches(self) -> int:
         """How often the kernel has attached a scheduler since it booted."""
@@ -65,8 +81,30 @@ class Operator:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         return self.cluster.client.items(path, labelSelector="control-plane=controller-manager")
 
+    def ready_pods(self) -> dict[str, JsonObject]:
+        """The manager's pods that are Ready, by uid."""
+        return {pod["metadata"]["uid"]: pod for pod in self.pods() if _is_ready(pod)}
+
     def schedext(self) -> JsonObject:
         return self.cluster.client.get(_SCHEDEXT)
+
+    def told_about(self, name: str) -> set[str]:
+        """The reasons of all events about a SchedExt."""
+        events = self.cluster.client.items("/apis/events.k8s.io/v1/namespaces/default/events")
+        subjects = ((event["reason"], event["regarding"]) for event in events)
+        return {reason for reason, about in subjects if (about["kind"], about["name"]) == ("SchedExt", name)}
+
+    def deployed(self, name: str) -> JsonObject:
+        """The condition of that SchedExt; empty as long as it has none."""
+        status = self.cluster.client.get(f"{_SCHEDEXTS}/{name}").get("status", {})
+        found: list[JsonObject] = [c for c in status.get("conditions", []) if c["type"] == "Deployed"]
+        return found[0] if found else {}
+
+    def restarts(self, name: str) -> int:
+        """How often the scheduler of that SchedExt has been started anew."""
+        pods = self.cluster.client.items("/api/v1/namespaces/default/pods", labelSelector=f"name={name}")
+        statuses = [each for pod in pods for each in pod["status"].get("containerStatuses", [])]
+        return sum(each["restartCount"] for each in statuses)
 
     def change(self, **spec: object) -> int:
         """Merge these fields into the sample's spec; the generation that has them."""
@@ -76,6 +114,11 @@ class Operator:
     def has_served(self, generation: int) -> bool:
         """Whether the operator has taken note of that version of the spec."""
         return bool(self.schedext().get("status", {}).get("observedGeneration") == generation)
+
+
+def _is_ready(pod: JsonObject) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,56 +151,115 @@ def test_the_sample_ends_in_an_attached_scheduler_and_a_status_that_says_so(oper
 def test_the_manager_needs_neither_privileges_nor_more_memory_than_it_has(operator: Operator) -> None:
     [pod] = operator.pods()
     [status] = pod["status"]["containerStatuses"]
+    memory = Memory.of(operator.site.node, pod)
+    reporting.note(f"the manager has {memory.own_mib:.0f} MiB; its pod had at most {memory.peak_mib:.0f}")
 
-    assert status["restartCount"] == 0
-    assert peak_memory_mib(operator.site.node, pod) < _LIMIT_MIB
+    assert (status["restartCount"], memory.kills) == (0, 0)
+    assert memory.own_mib < _MANAGER_MIB
 
 
-def peak_memory_mib(node: Node, pod: JsonObject) -> float:
-    """The most that the pod ever had, as the node's kernel counted it."""
-    uid = pod["metadata"]["uid"]
-    peak = node.guest.run(f"cat /sys/fs/cgroup/kubepods/*/pod{uid}/memory.peak").output
-    mib = int(peak) / 2**20
-    reporting.note(f"the manager's pod had at most {mib:.0f} MiB of memory")
-    return mib
+@dataclass(frozen=True)
+class Memory:
+    """What a pod has, as the node's kernel counts it."""
+
+    own_mib: float  # without files, which the kernel would drop
+    peak_mib: float
+    kills: int
+
+    @classmethod
+    def of(cls, node: Node, pod: JsonObject) -> Memory:
+        group = f"/sys/fs/cgroup/kubepods/*/pod{pod['metadata']['uid']}"
+        read = node.guest.run(f"cat {group}/memory.peak {group}/memory.stat {group}/memory.events").output
+        peak, *pairs = read.splitlines()
+        facts = {name: int(value) for name, value in map(str.split, pairs)}
+        return cls(facts["anon"] / 2**20, int(peak) / 2**20, facts["oom_kill"])
 
 
 def test_a_manager_that_is_killed_comes_back_and_no_scheduler_notices(operator: Operator) -> None:
-    [killed] = operator.pods()
+    [killed] = operator.ready_pods().values()
     attaches = operator.attaches()
 
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{killed['metadata']['name']}"
     operator.cluster.client.delete(path, gracePeriodSeconds="0")
+    operator.await_kernel(
+        lambda: bool(operator.ready_pods().keys() - {killed["metadata"]["uid"]}), "has another"
+    )
+
+    assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
+
+
+def test_an_upgraded_manager_leaves_schedulers_alone(operator: Operator) -> None:
+    attaches, before = operator.attaches(), operator.ready_pods().keys()
+
+    make(operator.cluster, "deploy", f"IMG={operatorimage.reference(operator.site.images, 'next')}")
     operator.await_manager()
 
-    assert killed["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in operator.pods()}
+    [upgraded] = operator.ready_pods().values()
+    assert upgraded["metadata"]["uid"] not in before
+    assert upgraded["spec"]["containers"][0]["image"].endswith(":next")
     assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
 
 
 def test_an_api_server_that_is_away_leaves_schedulers_alone(operator: Operator) -> None:
+    [before] = operator.ready_pods().values()
     attaches = operator.attaches()
 
-    operator.cluster.apiserver.restart()
+    operator.cluster.apiserver.stop(grace_s=2)
+    time.sleep(_OUTAGE_S)
+    during = (operator.site.state(), operator.attaches())
+    operator.cluster.apiserver.start()
     operator.await_manager()
+    changed = operator.change(tolerations=[{"key": "example.com/away", "operator": "Exists"}])
+    operator.site.until(lambda: operator.has_served(changed), "the manager is at work again")
 
-    assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
+    [after] = operator.pods()
+    assert during == ("enabled", attaches)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 def test_a_removed_operator_leaves_its_schedulers_and_finds_them_when_it_is_back(operator: Operator) -> None:
-    """Back by the file that `make build-installer` writes."""
+    """Back by the file that `make build-installer` writes, from a mirror: the node reaches nothing else."""
     attaches = operator.attaches()
     operator.cluster.kubectl("delete", "-k", str(ROOT / "config/manager"), timeout_s=_STARTED_S)
     operator.cluster.kubectl("delete", "-k", str(ROOT / "config/rbac"))
-    changed = operator.change(tolerations=[{"key": "example.com/none", "operator": "Exists"}])
+    changed = operator.change(sched=operator.mirrored(images.scheduler("fifo"), "scx_rusty"))
 
     assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
     assert not operator.has_served(changed)
 
-    make(operator.cluster, "build-installer", f"IMG={operator.image}")
+    mirrored = operator.mirrored(operatorimage.layout(), "sked")
+    make(operator.cluster, "build-installer", f"IMG={mirrored}")
     operator.cluster.kubectl("apply", "-f", str(ROOT / "dist/install.yaml"))
     operator.await_manager()
 
-    operator.site.until(lambda: operator.has_served(changed), "the change is served")
+    operator.await_attached(attaches=attaches + 1)
+    assert [pod["spec"]["containers"][0]["image"] for pod in operator.pods()] == [mirrored]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "arguments", "last_words"),
+    [("bad_init", [], "No such device"), ("staller", ["--stall-after", "1"], "runnable task stall")],
+)
+def test_a_scheduler_that_keeps_ending_never_counts_as_deployed(
+    operator: Operator, scheduler: str, arguments: list[str], last_words: str
+) -> None:
+    """Between its ends it runs, each time; what it said at the last one is in the status."""
+    operator.cluster.client.delete(_SCHEDEXT)
+    operator.await_kernel(lambda: operator.site.state() == "disabled", "is disabled")
+    name = scheduler.replace("_", "-")
+    spec = {"sched": operator.site.push(images.scheduler(scheduler), scheduler), "args": arguments}
+    operator.cluster.apply({**kind_and_name(name), "spec": spec})
+    operator.await_kernel(lambda: operator.restarts(name) >= 3, f"has had enough of {scheduler} three times")
+    operator.site.until(lambda: last_words in operator.deployed(name)["message"], "its words are shown")
+
+    assert (operator.deployed(name)["status"], operator.deployed(name)["reason"]) == ("False", "Crashing")
+    assert "PodsSettled" not in operator.told_about(name)
+    operator.cluster.client.delete(f"{_SCHEDEXTS}/{name}")
+
+
+def kind_and_name(name: str) -> JsonObject:
+    return {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "metadata": {"name": name}}
 
 
 def test_make_undeploy_detaches_the_scheduler_and_leaves_nothing(operator: Operator) -> None:

@@ -48,6 +48,13 @@ def digest(*parts: str | bytes) -> str:
     return total.hexdigest()[:12]
 
 
+def write(file: Path, text: str) -> None:
+    """Write a small file whole or not at all: a reader never finds half of it, whenever the writer ends."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.write_text(text)
+    beside.rename(file)
+
+
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Hold the cache-wide lock of that name; a second process waits instead of building twice."""

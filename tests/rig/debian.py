@@ -108,7 +108,7 @@ class Suite:
             uris = self._apt_get([*request, "--print-uris"]).stdout
             files = sorted(match[1] for match in re.finditer(r"^'[^']+' (\S+\.deb) ", uris, re.MULTILINE))
             answer.parent.mkdir(exist_ok=True)
-            answer.write_text("\n".join(files))
+            cache.write(answer, "\n".join(files))
         return answer.read_text().splitlines()
 
     def _is_fresh(self, answer: Path) -> bool:

@@ -141,6 +141,7 @@ _MATERIAL = "verificationMaterial"
 _ENTRY = (_MATERIAL, "tlogEntries", 0)
 _PROOF = (*_ENTRY, "inclusionProof")
 _STAMPS = (_MATERIAL, "timestampVerificationData", "rfc3161Timestamps")
+_VERSION_3, _VERSION_NONE = b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x3f"
 _PROMISE = "dev.sigstore.cosign/bundle"
 
 
@@ -304,7 +305,7 @@ def _elsewhere() -> Workshop:
 
 def _another_certificate(body: Any) -> None:
     """Somebody else's."""
-    other = _elsewhere().certificate(Leaf(), _elsewhere().keys["other"])
+    other = _elsewhere().certificate(Leaf(), _elsewhere().key("other"))
     body["spec"]["signatures"][0]["verifier"] = encoding.b64(encoding.certificate_pem(other).encode())
 
 
@@ -603,6 +604,12 @@ CASES: tuple[Case, ...] = (
         "a timestamp that was refused",
         STAMPED,
         stamp=lambda shop, signature, at: shop.stamper.stamp(signature, at, status=2),
+    ),
+    _case(
+        Step.TIME,
+        "a timestamp whose certificate has no version",
+        STAMPED,
+        stamp=lambda shop, signature, at: _swap(_VERSION_3, _VERSION_NONE)(shop.stamper.stamp(signature, at)),
     ),
     _case(Step.TIME, "a timestamp that is none", STAMPED, stamp=lambda *_: b"yesterday"),
     _case(

@@ -186,6 +186,15 @@ class Made:
         return Reference(REPOSITORY, tag="v1")
 
 
+_NEW_KEYS: dict[str, Callable[[], PrivateKey]] = {
+    "p256": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "other": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "rsa": lambda: rsa.generate_private_key(65537, 2048),
+    "ed25519": ed25519.Ed25519PrivateKey.generate,
+}
+
+
 class SecondLog:
     """A log of Rekor's second version: no promise and no time, an Ed25519 key, checkpoints with its name."""
 
@@ -243,13 +252,13 @@ class Workshop:
         self.stamper, self.foreign_stamper = TimestampAuthority(), TimestampAuthority()
         # trusted by mistake: its certificate is not for timestamps
         self.careless_stamper = TimestampAuthority(purpose=ExtendedKeyUsageOID.CODE_SIGNING)
-        self.keys: dict[str, PrivateKey] = {
-            "p256": ec.generate_private_key(ec.SECP256R1()),
-            "other": ec.generate_private_key(ec.SECP256R1()),
-            "p384": ec.generate_private_key(ec.SECP384R1()),
-            "rsa": rsa.generate_private_key(65537, 2048),
-            "ed25519": ed25519.Ed25519PrivateKey.generate(),
-        }
+        self._keys: dict[str, PrivateKey] = {}
+
+    def key(self, name: str) -> PrivateKey:
+        """The signer's key of that name, always the same one."""
+        if name not in self._keys:
+            self._keys[name] = _NEW_KEYS[name]()
+        return self._keys[name]
 
     def moment(self, minutes: float) -> dt.datetime:
         return self.now + dt.timedelta(minutes=minutes)
@@ -258,15 +267,15 @@ class Workshop:
         """Follow the recipe."""
         shelf = Shelf()
         image = self._image(shelf)
-        certificate = self.certificate(recipe.leaf, self._key(recipe)) if recipe.leaf else None
+        certificate = self.certificate(recipe.leaf, self.key(recipe.key)) if recipe.leaf else None
         payload = recipe.payload_bytes(self._payload(recipe, image.digest))
         message = payload if recipe.simple else _encoding(recipe.payload_type, payload)
-        signature = recipe.signature_bytes(_sign(self.keys[recipe.signed_with or recipe.key], message))
-        act = _Act(recipe, payload, message, signature, certificate, _spki(self._key(recipe)))
+        signature = recipe.signature_bytes(_sign(self.key(recipe.signed_with or recipe.key), message))
+        act = _Act(recipe, payload, message, signature, certificate, _spki(self.key(recipe.key)))
         document, holder = self._stored(act, shelf, image)
         root = self.trusted_root()
         recipe.root(root)
-        public = _pem(self._key(recipe))
+        public = _pem(self.key(recipe.key))
         made = Made(shelf, image.digest, holder, json.dumps(root).encode(), public, document)
         recipe.shelf(shelf, made)
         return made
@@ -292,9 +301,6 @@ class Workshop:
         scts = log.timestamps(logged, authority.key, self.moment(leaf.begins))
         extension = x509.UnrecognizedExtension(_SCTS, encoding.der_octet_string(scts))
         return builder.add_extension(extension, critical=False).sign(authority.key, hashes.SHA384())
-
-    def _key(self, recipe: Recipe) -> PrivateKey:
-        return self.keys[recipe.key]
 
     def _image(self, shelf: Shelf) -> Descriptor:
         parts = [shelf.put_blob(data) for data in (b"{}", b"a scheduler")]

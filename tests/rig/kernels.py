@@ -230,7 +230,7 @@ def _handed_in(kind: Kind) -> Kernel | None:
 
 
 def _remember(kernel: Kernel) -> None:
-    _choice_file(KINDS[kernel.kind]).write_text(_as_json(kernel))
+    cache.write(_choice_file(KINDS[kernel.kind]), _as_json(kernel))
 
 
 def _remembered(kind: Kind) -> Kernel | None:

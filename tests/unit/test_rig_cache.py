@@ -138,3 +138,13 @@ def test_a_digest_tells_parts_from_their_concatenation() -> None:
 
 def test_the_size_of_a_folder_that_is_gone_is_nothing(tmp_path: Path) -> None:
     assert cache.size_mib(tmp_path / "gone") == 0
+
+
+def test_a_small_file_that_could_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "choice"
+    cache.write(file, "old")
+
+    with pytest.raises(UnicodeEncodeError):
+        cache.write(file, "new, but \udcff")
+
+    assert file.read_text() == "old"

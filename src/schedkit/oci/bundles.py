@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from cryptography import x509
 
-from schedkit.oci.parsing import base64_bytes, json_document, malformed, whole_number
+from schedkit.oci.parsing import UNREADABLE, base64_bytes, json_document, malformed, quiet, whole_number
 from schedkit.oci.proofs import InclusionProof, LogEntry, SignedStatement
 
 _OLD: Final = "application/vnd.dev.sigstore.bundle+json;version="
@@ -166,8 +166,9 @@ def _certificate(material: _Material, *, with_chain: bool) -> x509.Certificate |
 def load_certificate(der: bytes) -> x509.Certificate:
     """The certificate in these bytes."""
     try:
-        return x509.load_der_x509_certificate(der)
-    except ValueError as error:
+        with quiet():
+            return x509.load_der_x509_certificate(der)
+    except UNREADABLE as error:
         raise malformed(f"the certificate cannot be read: {error}") from error
 
 

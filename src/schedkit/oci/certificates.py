@@ -7,15 +7,16 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from schedkit.model.trust import Refusal, Step
+from schedkit.oci.parsing import UNREADABLE
 from schedkit.oci.signatures import is_signed
 from schedkit.oci.trustedroots import Authority, Log
 
@@ -26,12 +27,6 @@ _ISSUER_TEXT: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _ISSUER_DER: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
 _MAX_SCTS: Final = 8
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_UNREADABLE: Final = (
-    ValueError,
-    x509.DuplicateExtension,
-    x509.UnsupportedGeneralNameType,
-    UnsupportedAlgorithm,
-)
 
 
 def issuer_of(
@@ -82,7 +77,7 @@ def _chain(
     )
     try:
         chain = verifier.verify(certificate, list(authority.certificates[:-1])).chain
-    except (verification.VerificationError, *_UNREADABLE):
+    except (verification.VerificationError, *UNREADABLE):
         return None
     return chain if len(chain) > 1 else None
 
@@ -97,7 +92,7 @@ def check_issuance(certificate: x509.Certificate, issuer: x509.Certificate, logs
     if scts is None:
         raise Refusal(Step.ISSUANCE, "the certificate has no timestamp of a certificate log")
     entry = _precertificate(certificate, issuer)
-    if not any(_is_logged(sct, entry, logs) for sct in list(scts)[:_MAX_SCTS]):
+    if not any(_is_logged(sct, entry, logs) for sct in islice(scts, _MAX_SCTS)):
         raise Refusal(Step.ISSUANCE, "no trusted certificate log has signed the certificate's timestamp")
 
 
@@ -107,7 +102,7 @@ def _precertificate(certificate: x509.Certificate, issuer: x509.Certificate) -> 
         key = issuer.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise Refusal(Step.ISSUANCE, f"the certificate cannot have been logged: {error}") from error
     return hashlib.sha256(key).digest() + len(tbs).to_bytes(3, "big") + tbs
 
@@ -115,13 +110,18 @@ def _precertificate(certificate: x509.Certificate, issuer: x509.Certificate) -> 
 def _is_logged(
     sct: x509.certificate_transparency.SignedCertificateTimestamp, entry: bytes, logs: Sequence[Log]
 ) -> bool:
-    moment = sct.timestamp.replace(tzinfo=dt.UTC)
+    """Whether one of the logs signed this timestamp; one that cannot be read, nobody did."""
+    try:
+        moment = sct.timestamp.replace(tzinfo=dt.UTC)
+        is_usual = isinstance(sct.signature_hash_algorithm, hashes.SHA256)
+    except UNREADABLE:
+        return False
     milliseconds = (moment - _EPOCH) // dt.timedelta(milliseconds=1)
     extensions = sct.extension_bytes
     signed = (
         struct.pack("!BBQH", 0, 0, milliseconds, 1) + entry + struct.pack("!H", len(extensions)) + extensions
     )
-    return isinstance(sct.signature_hash_algorithm, hashes.SHA256) and any(
+    return is_usual and any(
         log.log_id == sct.log_id and log.valid.covers(moment) and is_signed(log.key, sct.signature, signed)
         for log in logs
     )
@@ -190,5 +190,5 @@ def _extension(certificate: x509.Certificate, kind: type[E], step: Step = Step.C
         return certificate.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
         return None
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise Refusal(step, f"the certificate cannot be read: {error}") from error

@@ -17,7 +17,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci import signatures
-from schedkit.oci.parsing import base64_bytes, hex_bytes, json_document, json_part, malformed
+from schedkit.oci.parsing import (
+    UNREADABLE,
+    base64_bytes,
+    hex_bytes,
+    json_document,
+    json_part,
+    malformed,
+    quiet,
+)
 from schedkit.oci.proofs import LogEntry, SignedStatement
 
 T = TypeVar("T")
@@ -238,9 +246,10 @@ def _pem(text: str) -> bytes:
     pem = base64_bytes(text, "the logged certificate or key")
     try:
         if b"BEGIN CERTIFICATE" in pem:
-            return x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
+            with quiet():
+                return x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
         return signatures.der_of(signatures.load_pem(pem))
-    except ValueError as error:
+    except UNREADABLE as error:
         raise malformed(f"the logged certificate or key cannot be read: {error}") from error
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import base64
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import msgspec
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.utils import CryptographyDeprecationWarning
 
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
@@ -14,12 +20,30 @@ from schedkit.model.trust import Refusal, Step
 T = TypeVar("T")
 
 MAX_DOCUMENT: Final = 1 << 20
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for certificates, keys and timestamps that are none."""
 _MAX_NUMBER: Final = (1 << 63) - 1
 
 
 def malformed(why: str) -> Refusal:
     """The refusal of evidence that cannot be read."""
     return Refusal(Step.FORMAT, why)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let nothing that strangers wrote into certificates print warnings of the library on our terminal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        yield
 
 
 def json_document(data: bytes, shape: type[T], what: str, *, limit: int = MAX_DOCUMENT) -> T:

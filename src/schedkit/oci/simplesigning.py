@@ -9,7 +9,7 @@ import msgspec
 from cryptography import x509
 
 from schedkit.oci.bundles import moment
-from schedkit.oci.parsing import base64_bytes, hex_bytes, json_document, malformed
+from schedkit.oci.parsing import UNREADABLE, base64_bytes, hex_bytes, json_document, malformed, quiet
 from schedkit.oci.proofs import LogEntry, SignedStatement
 
 MEDIA_TYPE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -59,8 +59,9 @@ def parse_layer(payload: bytes, annotations: Mapping[str, str], found: str) -> S
 
 def _certificate(pem: str) -> x509.Certificate:
     try:
-        found = x509.load_pem_x509_certificates(pem.encode())
-    except ValueError as error:
+        with quiet():
+            found = x509.load_pem_x509_certificates(pem.encode())
+    except UNREADABLE as error:
         raise malformed(f"the certificate cannot be read: {error}") from error
     if len(found) != 1:
         raise malformed(f"there are {len(found)} certificates where the signer's should be")

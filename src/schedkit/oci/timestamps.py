@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from schedkit.model.trust import Refusal, Step
+from schedkit.oci.parsing import UNREADABLE
 from schedkit.oci.proofs import LogEntry, SignedStatement
 from schedkit.oci.trustedroots import Authority, Log
 
@@ -61,6 +62,6 @@ def _stamped_by(authority: Authority, stamp: bytes, signature: bytes) -> dt.date
     try:
         response = rfc3161.decode_timestamp_response(stamp)
         builder.build().verify_message(response, signature)
-    except (ValueError, TypeError, OverflowError, rfc3161.VerificationError):
+    except (*UNREADABLE, rfc3161.VerificationError):
         return None
     return response.tst_info.gen_time

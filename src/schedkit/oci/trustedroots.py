@@ -18,6 +18,7 @@ import msgspec
 from cryptography import x509
 
 from schedkit.oci import signatures
+from schedkit.oci.parsing import UNREADABLE
 from schedkit.oci.signatures import PublicKey
 
 MEDIA_TYPES: Final = (
@@ -134,20 +135,23 @@ def parse_root(document: bytes) -> TrustedRoot:
     if len(document) > _MAX_DOCUMENT:
         raise InvalidRoot(f"it has {len(document)} bytes; at most {_MAX_DOCUMENT} are read")
     try:
-        root = msgspec.json.decode(document, type=_Root)
-        if root.media_type not in MEDIA_TYPES:
-            raise InvalidRoot(f"it is of the unknown kind {root.media_type[:80]!r}")
-        return TrustedRoot(
-            tuple(_authority(one) for one in root.certificate_authorities),
-            tuple(_log(one) for one in root.tlogs),
-            tuple(_log(one) for one in root.ctlogs),
-            tuple(_authority(one) for one in root.timestamp_authorities),
-            document,
-        )
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InvalidRoot):
-            raise
+        return _root(msgspec.json.decode(document, type=_Root), document)
+    except InvalidRoot:
+        raise
+    except (*UNREADABLE, RecursionError) as error:
         raise InvalidRoot(f"it is no trusted root: {error}") from error
+
+
+def _root(root: _Root, document: bytes) -> TrustedRoot:
+    if root.media_type not in MEDIA_TYPES:
+        raise InvalidRoot(f"it is of the unknown kind {root.media_type[:80]!r}")
+    return TrustedRoot(
+        tuple(_authority(one) for one in root.certificate_authorities),
+        tuple(_log(one) for one in root.tlogs),
+        tuple(_log(one) for one in root.ctlogs),
+        tuple(_authority(one) for one in root.timestamp_authorities),
+        document,
+    )
 
 
 def _authority(authority: _Authority) -> Authority:

@@ -7,6 +7,7 @@ it brought is believed only from a folder that nobody else can write to.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,12 @@ _MAX_ROOT: Final = 1 << 20
 
 class UpdateFailed(Exception):  # noqa: N818 - what happened
     """The root could not be refreshed; the one in use stays. The message says why, and what to do."""
+
+
+def default_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """Where this user's updated root is."""
+    base = environment.get("XDG_DATA_HOME", "")
+    return (Path(base) if base.startswith("/") else home / ".local/share") / "schedkit" / "trust"
 
 
 def current(folder: Path) -> DatedRoot:

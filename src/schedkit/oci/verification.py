@@ -19,6 +19,7 @@ from schedkit.model.images import Digest, Reference, Repository
 from schedkit.model.trust import Key, Mode, Refusal, Rule, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import certificates, evidence, logbodies, signatures, statements, timestamps, transparency
 from schedkit.oci.errors import Refused
+from schedkit.oci.parsing import UNREADABLE, quiet
 from schedkit.oci.proofs import SignedStatement
 from schedkit.oci.signatures import PublicKey
 from schedkit.oci.sources import Content, Source
@@ -121,9 +122,10 @@ def _summary(refusals: list[Refusal], digest: Digest) -> Refusal:
 def judge(signed: SignedStatement, question: Question) -> Verified:
     """Steps 5 to 13 for one signature."""
     statements.check_statement(signed, question.digest, question.predicates)  # 5, 6
-    if signed.certificate is not None:
+    if signed.certificate is None:
+        return _judge_key(signed, question)
+    with quiet():
         return _judge_keyless(signed, signed.certificate, question)
-    return _judge_key(signed, question)
 
 
 def _judge_keyless(signed: SignedStatement, certificate: x509.Certificate, question: Question) -> Verified:
@@ -158,7 +160,7 @@ def _check_signature(certificate: x509.Certificate, signed: SignedStatement) -> 
 def _key_of(certificate: x509.Certificate) -> object:
     try:
         return certificate.public_key()
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise Refusal(Step.SIGNATURE, f"the key in the certificate cannot be read: {error}") from error
 
 
