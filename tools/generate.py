@@ -1,6 +1,7 @@
-"""Rewrites the parts of documents that are the output of a command, or says which are out of date.
+"""Rewrites the published JSON Schemas, and the parts of documents that are the output of a command.
 
-Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`.
+Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`. With `--check` nothing
+is changed; it says which files are out of date.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import schemas
 
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
@@ -37,23 +40,29 @@ def regenerate(document: Path) -> str:
     return _PART.sub(part, document.read_text())
 
 
+def generated(root: Path) -> dict[Path, str]:
+    """Each generated file with its whole new text."""
+    documents = sorted((*root.glob("*.md"), *root.glob("docs/**/*.md")))
+    ours = schemas.generated(root) if (root / "src/schedkit").is_dir() else {}
+    return {**ours, **{document: regenerate(document) for document in documents}}
+
+
 def main() -> int:
     """Rewrite, or with `--check` compare; 1 when something is out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     chosen = parser.parse_args()
-    documents = (*chosen.root.glob("*.md"), *chosen.root.glob("docs/**/*.md"))
-    fresh = {document: regenerate(document) for document in sorted(documents)}
-    outdated = {document: text for document, text in fresh.items() if text != document.read_text()}
-    if chosen.check:
-        for document in outdated:
-            name = document.relative_to(chosen.root)
+    fresh = generated(chosen.root)
+    outdated = {file: text for file, text in fresh.items() if not file.exists() or text != file.read_text()}
+    for file, text in outdated.items():
+        if chosen.check:
+            name = file.relative_to(chosen.root)
             sys.stderr.write(f"{name} is out of date: run `make generate` and commit the result\n")
-        return 1 if outdated else 0
-    for document, text in outdated.items():
-        document.write_text(text)
-    return 0
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    return 1 if chosen.check and outdated else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""Trust policies on disk: YAML, with the key files and the trusted root that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from schedkit.model.trust import InvalidPolicy, TrustPolicy, parse_policy
+from schedkit.oci import signatures
+from schedkit.oci.signatures import UnusableKey
+from schedkit.oci.trustedroots import InvalidRoot, TrustedRoot, parse_root
+
+_MAX_POLICY: Final = 256 << 10
+_MAX_FILE: Final = 1 << 20
+
+
+def read_policy(file: Path) -> TrustPolicy:
+    """The policy in a file, with all that it names; `InvalidPolicy` says what is wrong, and where."""
+    try:
+        document = yaml.load(_content(file, _MAX_POLICY), _Loader)  # noqa: S506 - a kind of SafeLoader
+        policy = parse_policy(document, lambda name: _content(file.parent / name, _MAX_FILE))
+        _check_keys(policy)
+        root_of(policy, None)
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{file}: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidPolicy(f"{file} is not YAML: {error}") from error
+    return policy
+
+
+def root_of(policy: TrustPolicy, usual: TrustedRoot | None) -> TrustedRoot | None:
+    """The trusted root that the policy names, or the usual one."""
+    if policy.trusted_root is None:
+        return usual
+    try:
+        return parse_root(policy.trusted_root.pem)
+    except InvalidRoot as error:
+        raise InvalidPolicy(f"trustedRoot {policy.trusted_root.path} cannot be used: {error}") from error
+
+
+def _check_keys(policy: TrustPolicy) -> None:
+    """A key that cannot be used is told now, and not when something has to run."""
+    for rule in (policy.rule, *policy.repositories.values()):
+        for key in rule.keys:
+            try:
+                signatures.load_pem(key.pem)
+            except UnusableKey as error:
+                raise InvalidPolicy(f"the key {key.path} cannot be used: {error}") from error
+
+
+def _content(file: Path, limit: int) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(limit + 1)
+    except OSError as error:
+        raise InvalidPolicy(f"{file} cannot be read: {error.strerror or error}") from error
+    if len(data) > limit:
+        raise InvalidPolicy(f"{file} has more than {limit} bytes")
+    return data
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose keys are unique: the second of two would quietly replace the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
+        """The mapping, unless a key stands in it twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise InvalidPolicy(f"line {node.start_mark.line + 1}: the key {twice!r} stands there twice")
+        return super().construct_mapping(node, deep)
