@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rig import polling
 from schedkit.kube.agenda import Agenda
 from schedkit.kube.queue import KeyedQueue
+from schedkit.kube.retries import backoff
 
 KEYS = st.sampled_from("abcd")
 SECONDS = st.integers(min_value=0, max_value=5)
@@ -115,6 +116,16 @@ def test_spacing_remembers_no_key_for_longer_than_it_needs() -> None:
         agenda.done(now, now)
 
     assert len(agenda._spaced) <= 12  # noqa: SLF001  # a leak shows nowhere else
+
+
+@pytest.mark.parametrize(
+    ("failures", "chance", "delay_s"),
+    [(1, 1, 1), (1, 0, 0.5), (3, 1, 4), (3, 0.5, 3), (6, 1, 20), (5000, 1, 20)],
+)
+def test_a_delay_doubles_up_to_the_longest_and_chance_takes_up_to_half(
+    failures: int, chance: float, delay_s: float
+) -> None:
+    assert backoff(failures, 1, 20, chance) == delay_s
 
 
 # With a clock and workers

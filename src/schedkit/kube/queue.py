@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from schedkit.kube.agenda import Agenda
+from schedkit.kube.dice import roll
 from schedkit.kube.retries import backoff
 
 K = TypeVar("K", bound=Hashable)
@@ -47,7 +48,7 @@ class KeyedQueue(Generic[K]):
     def retry(self, key: K, *, at_least_s: float = 0) -> float:
         """Have a key that failed worked on again; in how many seconds, which doubles with each failure."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay_s = max(backoff(failures, self._first_delay_s, self._longest_delay_s), at_least_s)
+        delay_s = max(backoff(failures, self._first_delay_s, self._longest_delay_s, roll()), at_least_s)
         self.add(key, after_s=delay_s)
         return delay_s
 
