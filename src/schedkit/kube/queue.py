@@ -47,10 +47,14 @@ class KeyedQueue(Generic[K]):
 
     def retry(self, key: K, *, at_least_s: float = 0) -> float:
         """Have a key that failed worked on again; in how many seconds, which doubles with each failure."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        failures = self._failures[key] = self.failures(key) + 1
         delay_s = max(backoff(failures, self._first_delay_s, self._longest_delay_s, roll()), at_least_s)
         self.add(key, after_s=delay_s)
         return delay_s
+
+    def failures(self, key: K) -> int:
+        """How often it failed since it was last forgotten."""
+        return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
         """It no longer fails: its next failure is its first."""
