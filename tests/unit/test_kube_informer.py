@@ -210,6 +210,40 @@ def test_an_object_that_does_not_fit_spoils_neither_list_nor_watch() -> None:
     assert "size" in informer.misfits[C]
 
 
+NAMELESS = {"metadata": {"resourceVersion": "6"}, "spec": {"size": 1}}
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        pytest.param(NAMELESS, "(nameless)", id="without a name"),
+        pytest.param({"spec": {"size": 1}}, "(nameless)", id="without metadata"),
+        pytest.param({"metadata": 5}, "(nameless)", id="with metadata that are none"),
+        pytest.param({"metadata": {"name": 5}}, "(nameless)", id="with a name that is none"),
+        pytest.param(
+            {"metadata": {"name": "c", "namespace": "ns", "resourceVersion": 6}},
+            "ns/c",
+            id="with a version that is none",
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_known_spoils_neither_list_nor_watch(
+    broken: dict[str, Any], named: str
+) -> None:
+    with capture_logs() as lines:
+        informer, told, _ = follow(
+            listed(5, broken, thing("a", 4)),
+            stream(event("ADDED", broken), event("ADDED", thing("b", 7))),
+            forever,
+            until=lambda each: "b" in names(each),
+        )
+
+    assert names(informer) == {"a", "b"}
+    assert told == [A, B]
+    assert [str(key) for key in informer.misfits] == [named]
+    assert [line["key"] for line in lines if line["event"] == "object_misfit"] == [named, named]
+
+
 def test_a_misfit_that_is_mended_is_told_and_no_misfit_any_more() -> None:
     informer, told, _ = follow(
         listed(5, thing("a", 4, spec=[])),

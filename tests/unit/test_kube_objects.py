@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.kube.decoding import codec
-from schedkit.kube.errors import DecodeError
+from schedkit.kube.decoding import NAMELESS, codec
 from schedkit.kube.resources import Described, FullMetadata, Key, Metadata, Resource, key_of
 from schedkit.kube.store import Store
 
@@ -147,9 +146,11 @@ def test_strings_inside_frozen_objects_and_tuples_are_shared_and_numbers_left_al
     assert (first.amount, second.amount) == (5, "5%")
 
 
-def test_an_object_without_metadata_spoils_its_list_with_a_clear_message() -> None:
-    with pytest.raises(DecodeError, match="no metadata to know it by"):
-        codec(THINGS).page(b'{"metadata":{"resourceVersion":"1"},"items":[{"spec":5}]}')
+def test_an_object_without_a_name_is_left_out_of_its_list_with_a_clear_message() -> None:
+    page = codec(THINGS).page(b'{"metadata":{"resourceVersion":"1"},"items":[{"spec":{}}]}')
+
+    assert page.items == []
+    assert page.misfits == {NAMELESS: "things.example.com: an object has no metadata.name to know it by"}
 
 
 def test_the_index_follows_an_object_that_moves_and_goes() -> None:
