@@ -374,7 +374,10 @@ def test_each_change_of_an_answer_is_an_event(
         events = cluster.client.items(f"/apis/events.k8s.io/v1/namespaces/{schedexts.namespace}/events")
         return [each for each in events if each.get("reason") == "Suspended"]
 
-    (event,) = polling.until(told, "the event is there")
-    assert event["regarding"]["uid"] == schedexts.get()["metadata"]["uid"]
-    assert event["note"] == "Deployed is False: spec.suspend is true: nothing runs"
-    assert event["type"] == "Normal"
+    polling.until(lambda: len(told()) == 2, "the events are there")
+    assert {event["note"] for event in told()} == {
+        "Deployed is False: spec.suspend is true: nothing runs",
+        "Progressing is False: spec.suspend is true: nothing runs",
+    }
+    assert {event["regarding"]["uid"] for event in told()} == {schedexts.get()["metadata"]["uid"]}
+    assert {event["type"] for event in told()} == {"Normal"}

@@ -226,6 +226,31 @@ def test_each_answer_that_changes_is_told_once() -> None:
     )
 
 
+def test_all_questions_whose_answer_changed_are_told_with_the_same_reason() -> None:
+    running_well = observation(schedext(), pod("a", running()))
+    known = carried_out(running_well, plan(running_well))
+    spec = msgspec.structs.replace(known.schedext.spec, suspend=True)
+    suspended = replace(known, schedext=msgspec.structs.replace(known.schedext, spec=spec))
+
+    assert [event.message for event in events(suspended)] == [
+        "Deployed is False: spec.suspend is true: nothing runs",
+        "Progressing is False: spec.suspend is true: nothing runs",
+    ], "Ready repeats what Deployed says"
+
+
+def test_a_rollout_is_told_of_what_is_deployed_and_of_what_is_on_its_way() -> None:
+    running_well = observation(schedext(), pod("a", running()))
+    known = carried_out(running_well, plan(running_well))
+    spec = msgspec.structs.replace(known.schedext.spec, sched="x:v2")
+    changed = replace(known, schedext=msgspec.structs.replace(known.schedext, spec=spec))
+
+    words = "the DaemonSet's controller has not seen the last change yet"
+    assert [event.message for event in events(changed)] == [
+        f"Deployed is False: {words}",
+        f"Progressing is True: {words}",
+    ]
+
+
 def test_a_warning_is_told_also_when_it_is_the_first_answer() -> None:
     seen = observation(schedext(), rivals=(schedext("rival"),))
 

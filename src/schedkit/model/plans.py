@@ -15,7 +15,7 @@ from schedkit.model.differences import Operation, Operations, differences, is_le
 from schedkit.model.fleets import Fleet, surveying
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.schedext import Condition, SchedExtStatus
+from schedkit.model.schedext import Condition, ConditionType, SchedExtStatus
 from schedkit.model.status import compute_status
 
 
@@ -158,13 +158,15 @@ def plan_report(observation: Observation, fleet: Fleet) -> tuple[Action, ...]:
 
 
 def transitions(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterator[RecordEvent]:
-    """An event for each answer whose status or reason changed; a first answer is news if it is a warning."""
+    """An event for each answer whose status or reason changed; a first answer is news if it is a warning.
+
+    Where no pod can run, Ready says what Deployed says: that is told once.
+    """
     known = {each.type: (each.status, each.reason) for each in before}
-    told: set[str] = set()
+    told: set[tuple[str, str]] = set()
     for each in after:
         is_warning = Reason(each.reason) in WARNINGS
         is_news = known[each.type] != (each.status, each.reason) if each.type in known else is_warning
-        # Deployed and Ready often share a reason: once is enough
-        if is_news and each.reason not in told:
-            told.add(each.reason)
+        if is_news and not (each.type == ConditionType.READY and (each.reason, each.message) in told):
+            told.add((each.reason, each.message))
             yield RecordEvent(is_warning, each.reason, f"{each.type} is {each.status}: {each.message}")
