@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from rig import faultproxy, polling
 from rig.faultproxy import Asked, answer
@@ -110,6 +111,27 @@ def test_a_release_that_a_renewal_overtook_is_repeated_on_what_is_there_now() ->
     assert [each.method for each in asked] == ["GET", "POST", "PATCH", "GET", "PATCH"]
     assert json.loads(asked[-1].body)["metadata"]["resourceVersion"] == "2"
     assert json.loads(asked[-1].body)["spec"]["holderIdentity"] == ""
+
+
+def test_a_release_ends_in_time_also_if_the_server_does_not_answer() -> None:
+    async def never(_: Asked) -> bytes:
+        await asyncio.sleep(60)
+        return b""
+
+    async def nothing_to_do() -> None:
+        pass
+
+    async def play() -> float:
+        script = (MISSING, lease(1, "me"), never)
+        async with faultproxy.scripted(*script) as server, Client(Connection(server.url)) as client:
+            elector = Elector(client, name="lock", namespace="ns", identity="me", release_s=0.2)
+            await elector.lead(nothing_to_do)
+            assert [each.method for each in server.asked] == ["GET", "POST", "PATCH"]
+            return elector.age_s  # since it got the lease
+
+    with capture_logs() as lines:
+        assert asyncio.run(play()) < 2
+    assert [line["event"] for line in lines] == ["lease_acquired", "lease_not_released"]
 
 
 def holding(*script: faultproxy.Answer, for_requests: int) -> tuple[list[bool], list[str]]:

@@ -94,11 +94,12 @@ class Elector:
         namespace: str,
         identity: str,
         terms: Terms | None = None,
+        release_s: float = 3,
         clock: Clock = boot_time,
     ) -> None:
         self.name, self.namespace, self.identity = name, namespace, identity
         self.holder = ""  # who holds it as far as we saw; "": nobody
-        self._terms, self._clock = terms or Terms(), clock
+        self._terms, self._release_s, self._clock = terms or Terms(), release_s, clock
         # one attempt each: a renewal that is repeated by itself would hide how old it is
         one = Patience(attempts=1, attempt_s=self._terms.retry_s * 1.5, total_s=self._terms.retry_s * 1.5)
         self._client = client.fenced(lambda: self._terms.lease_s, patience=one)
@@ -173,15 +174,20 @@ class Elector:
                 raise LeaseLostError(f"the lease {self.namespace}/{self.name} was taken by {self.holder!r}")
 
     async def release(self) -> None:
-        """Stop acting, and let another lead at once; best effort, the lease ends by itself anyway."""
+        """Stop acting, and let another lead at once; best effort, the lease ends by itself anyway.
+
+        It takes `release_s` at most.
+        """
         held = self.leads
         self._stop_acting()
         if not held:
             return
         try:
-            await self._give_back()
-        except KubeError as error:
-            _log.warning("lease_not_released", lease=self.name, reason=str(error))
+            async with asyncio.timeout(self._release_s):
+                await self._give_back()
+        except (KubeError, TimeoutError) as error:
+            reason = str(error) or f"the server did not answer for {self._release_s:.0f} s"
+            _log.warning("lease_not_released", lease=self.name, reason=reason)
 
     async def _give_back(self) -> None:
         for _ in range(_RELEASE_ATTEMPTS):

@@ -84,7 +84,13 @@ class Manager:
         if not self._settings.leader_elect:
             return None
         namespace = self._settings.namespace or self._client.namespace
-        return Elector(self._client, name=LEASE_NAME, namespace=namespace, identity=self._identity)
+        return Elector(
+            self._client,
+            name=LEASE_NAME,
+            namespace=namespace,
+            identity=self._identity,
+            release_s=RELEASE_S,
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve probes and metrics at once, and SchedExts as soon as it may."""
