@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -37,11 +36,11 @@ def test_a_manager_told_to_stop_while_its_api_server_hangs_is_gone_before_the_ku
     schedexts.create("idle")
     schedexts.await_reason("Deployed", "NoNodes", "idle")
 
-    fragile.apiserver.send(signal.SIGSTOP)
+    fragile.apiserver.freeze()
     try:
         assert survivor.terminate(within_s=KUBELET_WAITS_S) == 0
     finally:
-        fragile.apiserver.send(signal.SIGCONT)
+        fragile.apiserver.thaw()
     assert survivor.says("lease_not_released")
 
 

@@ -27,7 +27,7 @@ from schedkit.kube.errors import (
     KubeError,
     NotFoundError,
 )
-from schedkit.kube.resources import Metadata, Resource
+from schedkit.kube.resources import Metadata, Resource, timestamp
 from schedkit.kube.retries import Patience
 
 _log = structlog.get_logger()
@@ -283,7 +283,7 @@ class Elector:
         transitions: int = 0,
         acquired: bool = True,
     ) -> dict[str, Any]:
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = timestamp(dt.datetime.now(dt.UTC))
         spec = {
             "holderIdentity": self.identity if holder is None else holder,
             "leaseDurationSeconds": math.ceil(lease_s or self._terms.lease_s),

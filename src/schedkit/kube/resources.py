@@ -6,14 +6,14 @@ everything, and one object without a `spec` must not end a watch over thousands.
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
-from typing import Annotated, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-# A string that (nearly) no other object has: not worth sharing in memory. Others are interned.
-Unique = Annotated[str, msgspec.Meta(extra={"unique": True})]
+from schedkit.model.schema import Unique
 
 
 class Key(NamedTuple):
@@ -131,3 +131,8 @@ def key_of(thing: Described) -> Key:
 def version_of(thing: Described) -> str | None:
     """The version the server gave it; None if it has none."""
     return (thing.metadata.resource_version if thing.metadata else None) or None
+
+
+def timestamp(moment: dt.datetime) -> str:
+    """That moment to the microsecond, as the API writes it."""
+    return moment.astimezone(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
