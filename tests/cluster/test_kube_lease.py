@@ -250,6 +250,29 @@ def test_a_leader_cut_off_from_the_server_stops_before_its_lease_ends(
     play(scenario)
 
 
+def test_a_deleted_lease_is_made_anew_by_its_holder_and_by_nobody_who_waits(
+    cluster: ControlPlane, namespace: str
+) -> None:
+    async def scenario() -> None:
+        async with electors(cluster, namespace, "a", "b") as (leader, follower):
+            leading = asyncio.create_task(leader.lead(lambda: _wait(asyncio.Event())))
+            await soon(lambda: leader.leads, "it leads")
+            following = asyncio.create_task(follower.acquire())
+            await soon(lambda: follower.holder == "a", "the other sees it")
+            path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/lock"
+            for _ in range(3):
+                cluster.client.delete(path)
+                await soon(lambda: holder(cluster, namespace) == "a", "it is there again")
+                await soon(lambda: leader.leads, "it leads again")
+            assert not leading.done()
+            assert not following.done()
+            following.cancel()
+            leading.cancel()
+            await asyncio.wait([leading, following])
+
+    play(scenario)
+
+
 def test_a_lease_taken_by_force_is_noticed_and_left_to_its_taker(
     cluster: ControlPlane, namespace: str
 ) -> None:
