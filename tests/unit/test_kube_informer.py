@@ -16,7 +16,7 @@ from rig.faultproxy import Asked, answer, stream
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
 from schedkit.kube.informer import Informer, Limits
-from schedkit.kube.resources import FullMetadata, Key, Resource
+from schedkit.kube.resources import Key, Metadata, Resource
 from schedkit.kube.retries import Patience
 
 
@@ -25,7 +25,7 @@ class Spec(msgspec.Struct, gc=False):
 
 
 class Thing(msgspec.Struct, gc=False):
-    metadata: FullMetadata | None = None
+    metadata: Metadata | None = None
     spec: Spec | None = None
 
 

@@ -59,7 +59,6 @@ class AgendaMachine(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         assert self.agenda.waiting == len(self.wanted)
-        assert self.agenda.busy == len(self.busy)
 
     @invariant()
     def the_next_time_is_the_soonest_of_those_not_busy(self) -> None:
@@ -158,7 +157,7 @@ def test_no_key_is_worked_on_twice_at_once_and_none_is_lost() -> None:
             queue.add(f"key-{number % 20}", after_s=0.002 * (number % 3))
             if number % 50 == 0:
                 await asyncio.sleep(0.003)
-        await polling.soon(lambda: not queue.depth and not queue.busy, "all keys are done")
+        await polling.soon(lambda: not queue.depth and not working.total(), "all keys are done")
         queue.close()
         await asyncio.gather(*workers)
 
@@ -236,10 +235,6 @@ def test_a_closed_queue_gives_out_nothing_and_lets_work_end() -> None:
 
         assert await waiting is None
         assert await queue.take() is None
-        drained = asyncio.create_task(queue.drained())
-        await asyncio.sleep(0)
-        assert not drained.done()
         queue.done("a")
-        await drained
 
     run(scenario)

@@ -24,6 +24,7 @@ from rig.cases import (
     through_json,
     waiting,
 )
+from rig.plans import plan
 from schedkit.model.daemonsets import DaemonSet, OwnerReference
 from schedkit.model.differences import Operation
 from schedkit.model.objects import legacy_template, render
@@ -35,7 +36,6 @@ from schedkit.model.plans import (
     PatchDaemonSet,
     RecordEvent,
     WriteStatus,
-    plan,
 )
 from schedkit.model.podparts import (
     Affinity,

@@ -26,19 +26,12 @@ class KeyedQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None  # None: nothing is due later
-        self._idle = asyncio.Event()
-        self._idle.set()
         self.closed = False
 
     @property
     def depth(self) -> int:
         """Keys that wait."""
         return self._agenda.waiting
-
-    @property
-    def busy(self) -> int:
-        """Keys that are being worked on."""
-        return self._agenda.busy
 
     def add(self, key: K, *, after_s: float = 0, urgent: bool = False) -> None:
         """Have it worked on, at once or later; `urgent` ignores the spacing."""
@@ -65,7 +58,6 @@ class KeyedQueue(Generic[K]):
         while not self.closed:
             key = self._agenda.pop(time.monotonic())
             if key is not None:
-                self._idle.clear()
                 self._wake()  # there may be a second key for a second taker
                 return key
             await self._wait()
@@ -74,8 +66,6 @@ class KeyedQueue(Generic[K]):
     def done(self, key: K) -> None:
         """The work on a key that was taken has ended."""
         self._agenda.done(key, time.monotonic())
-        if not self._agenda.busy:
-            self._idle.set()
         self._wake()
 
     def close(self) -> None:
@@ -85,10 +75,6 @@ class KeyedQueue(Generic[K]):
             self._timer.cancel()
         while self._takers:
             _fulfil(self._takers.popleft())
-
-    async def drained(self) -> None:
-        """Return when nothing is being worked on."""
-        await self._idle.wait()
 
     async def _wait(self) -> None:
         turn = asyncio.get_running_loop().create_future()

@@ -32,7 +32,7 @@ _REQUESTS_AT_ONCE = 64
 _DEAD_AFTER_S = 30  # unanswered keep-alives or unacknowledged data end a connection
 _CONNECT_S = 10
 _CLOSE_S = 1
-# merges and applies may be repeated; a JSON patch names the version it is for
+# a merge may be repeated; a JSON patch names the version it is for
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})
 
 

@@ -78,12 +78,6 @@ class Plan:
     look_again_at: datetime | None = None  # None: something must happen first
 
 
-def make_plan(observation: Observation) -> Plan:
-    """What to do, in this order. A plan made after it was carried out has no actions."""
-    report = make_report(observation)
-    return Plan((*plan_daemon_set(observation), *report.actions), report.look_again_at)
-
-
 def reporting(observation: Observation) -> Generator[None, None, Plan]:
     """What to tell, as if the DaemonSet had been written already; it stops now and then to let others run."""
     if _is_being_deleted(observation):
@@ -91,17 +85,6 @@ def reporting(observation: Observation) -> Generator[None, None, Plan]:
     is_changing = any(_changes_pods(write) for write in plan_daemon_set(observation))
     fleet = yield from surveying(observation, is_changing=is_changing)
     return Plan(plan_report(observation, fleet), fleet.next_change(observation.now))
-
-
-def make_report(observation: Observation) -> Plan:
-    """What to tell, without a pause."""
-    steps = reporting(observation)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as finished:
-            report: Plan = finished.value
-            return report
 
 
 def _is_being_deleted(observation: Observation) -> bool:
@@ -116,11 +99,6 @@ def _changes_pods(write: DaemonSetWrite) -> bool:
             return any(operation.path.startswith("/spec/") for operation in operations)
         case CreateDaemonSet() | DeleteDaemonSet():
             return True
-
-
-def plan(observation: Observation) -> tuple[Action, ...]:
-    """The actions alone."""
-    return make_plan(observation).actions
 
 
 def plan_daemon_set(observation: Observation) -> tuple[DaemonSetWrite, ...]:
