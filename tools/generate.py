@@ -5,13 +5,14 @@ Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import upkeep
 
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
@@ -37,24 +38,11 @@ def regenerate(document: Path) -> str:
     return _PART.sub(part, document.read_text())
 
 
-def main() -> int:
-    """Rewrite, or with `--check` compare; 1 when something is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
-    chosen = parser.parse_args()
-    documents = (*chosen.root.glob("*.md"), *chosen.root.glob("docs/**/*.md"))
-    fresh = {document: regenerate(document) for document in sorted(documents)}
-    outdated = {document: text for document, text in fresh.items() if text != document.read_text()}
-    if chosen.check:
-        for document in outdated:
-            name = document.relative_to(chosen.root)
-            sys.stderr.write(f"{name} is out of date: run `make generate` and commit the result\n")
-        return 1 if outdated else 0
-    for document, text in outdated.items():
-        document.write_text(text)
-    return 0
+def generated(root: Path) -> dict[Path, str]:
+    """Each document with its whole new text."""
+    documents = (*root.glob("*.md"), *root.glob("docs/**/*.md"))
+    return {document: regenerate(document) for document in sorted(documents)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(upkeep.run(__doc__, generated, "generate"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -14,7 +14,7 @@ import pytest
 from rig import objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
-from rig.polling import soon
+from rig.polling import play, soon
 from schedkit.kube import config
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.controller import DONE, Controller, Result, serve
@@ -41,14 +41,6 @@ class ConfigMap(msgspec.Struct, gc=False):
 
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(90):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from rig import faultproxy, objects, polling, processes
 from rig.audit import AuditEvent
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
-from rig.polling import soon
+from rig.polling import play, soon
 from rig.processes import Process
 from schedkit.kube import config
 from schedkit.kube.client import Client
@@ -142,14 +142,6 @@ async def electors(
         yield [
             Elector(client, name="lock", namespace=namespace, identity=name, terms=terms) for name in names
         ]
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(90):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 def test_of_two_at_once_one_leads_and_the_other_takes_over_at_its_release(

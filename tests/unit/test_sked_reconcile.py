@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from rig import faultproxy, polling
 from rig.cases import daemon_set, pod, running, schedext, through_json
 from rig.faultproxy import Asked, answer, stream
 from rig.kubeclient import JsonObject
+from rig.polling import play
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
 from schedkit.kube.controller import serve
@@ -111,14 +112,6 @@ async def manager(api: Api) -> AsyncIterator[Recorder]:
         finally:
             stop.set()
             await serving
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 @pytest.mark.parametrize(
