@@ -159,14 +159,14 @@ def test_a_request_frozen_past_its_deadline_in_a_pause_is_not_sent_again() -> No
     """Nothing would bound it: what is left of its time is negative."""
 
     async def break_and_freeze(_: Asked) -> bytes:
-        asyncio.get_running_loop().call_later(0.1, time.sleep, 1.5)  # as SIGSTOP would
+        asyncio.get_running_loop().call_later(0.4, time.sleep, 2)  # as SIGSTOP would
         return BROKEN
 
     async def never(_: Asked) -> bytes:
         await asyncio.sleep(20)
         return GOOD
 
-    patience = Patience(total_s=1, first_delay_s=0.6, longest_delay_s=0.6)
+    patience = Patience(total_s=2, first_delay_s=1.5, longest_delay_s=1.5)
     started = time.monotonic()
     error, asked = failure_of(break_and_freeze, never, do=get, patience=patience)
 
