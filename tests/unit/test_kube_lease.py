@@ -179,6 +179,13 @@ def test_a_deleted_lease_that_another_was_faster_to_make_is_lost() -> None:
         holding(*script, for_requests=100)
 
 
+def test_a_deleted_lease_that_cannot_be_made_anew_is_lost() -> None:
+    script = (MISSING, lease(1, "me"), MISSING, answer(b"", code=503))
+
+    with pytest.raises(LeaseLostError, match="was deleted, and could not be made anew"):
+        holding(*script, for_requests=100)
+
+
 def test_an_unreadable_lease_after_a_conflict_is_no_end_while_the_last_renewal_lasts() -> None:
     forbidden = answer(b"{}", code=403)
     script = (MISSING, lease(1, "me"), CONFLICT, forbidden, lease(3, "me"))

@@ -165,13 +165,15 @@ class Elector:
         while True:
             await asyncio.sleep(self._terms.retry_s)
             if not self.leads:
-                raise LeaseLostError(
-                    f"the lease {self.namespace}/{self.name} was deleted, "
-                    f"or was not renewed for {self._terms.act_s:.0f} s"
-                )
+                raise LeaseLostError(f"the lease {self.namespace}/{self.name} {self._why_lost()}")
             if not await self._try("lease_not_renewed") and self.holder != self.identity:
                 self._stop_acting()
                 raise LeaseLostError(f"the lease {self.namespace}/{self.name} was taken by {self.holder!r}")
+
+    def _why_lost(self) -> str:
+        if self._renewed_at == float("-inf"):
+            return "was deleted, and could not be made anew"
+        return f"was not renewed for {self._terms.act_s:.0f} s"
 
     async def release(self) -> None:
         """Stop acting, and let another lead at once; best effort, the lease ends by itself anyway.
