@@ -98,20 +98,26 @@ def reason(status: JsonObject, kind: str = "Accepted") -> str:
 async def manager(api: Api) -> AsyncIterator[Recorder]:
     """All of it but its lease, and without a process of its own."""
     patience = Patience(attempts=2, first_delay_s=0.01, longest_delay_s=0.02)
-    async with (
-        faultproxy.scripted(api.answer) as server,
-        Client(Connection(server.url), patience=patience) as client,
-    ):
-        recorder = Recorder(client, controller="test", instance="test")
-        cluster, stop = Cluster(client), asyncio.Event()
-        reconciler = Reconciler(cluster, client, recorder)
-        serving = asyncio.create_task(serve(cluster.informers, reconciler.controllers, stop, grace_s=1))
-        try:
-            with capture_logs():  # in colours, tracebacks cost seconds
-                yield recorder
-        finally:
-            stop.set()
-            await serving
+    with capture_logs():  # in colours, tracebacks cost seconds
+        async with (
+            faultproxy.scripted(api.answer) as server,
+            Client(Connection(server.url), patience=patience) as client,
+            _serving(client) as recorder,
+        ):
+            yield recorder
+
+
+@asynccontextmanager
+async def _serving(client: Client) -> AsyncIterator[Recorder]:
+    recorder = Recorder(client, controller="test", instance="test")
+    cluster, stop = Cluster(client), asyncio.Event()
+    reconciler = Reconciler(cluster, client, recorder)
+    serving = asyncio.create_task(serve(cluster.informers, reconciler.controllers, stop, grace_s=1))
+    try:
+        yield recorder
+    finally:
+        stop.set()
+        await serving
 
 
 @pytest.mark.parametrize(
