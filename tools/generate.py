@@ -6,7 +6,6 @@ is changed; it says which files are out of date.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -15,6 +14,7 @@ import sys
 from pathlib import Path
 
 import schemas
+import upkeep
 
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
@@ -47,23 +47,5 @@ def generated(root: Path) -> dict[Path, str]:
     return {**ours, **{document: regenerate(document) for document in documents}}
 
 
-def main() -> int:
-    """Rewrite, or with `--check` compare; 1 when something is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
-    chosen = parser.parse_args()
-    fresh = generated(chosen.root)
-    outdated = {file: text for file, text in fresh.items() if not file.exists() or text != file.read_text()}
-    for file, text in outdated.items():
-        if chosen.check:
-            name = file.relative_to(chosen.root)
-            sys.stderr.write(f"{name} is out of date: run `make generate` and commit the result\n")
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-    return 1 if chosen.check and outdated else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(upkeep.run(__doc__, generated, "generate"))

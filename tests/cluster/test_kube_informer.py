@@ -25,7 +25,7 @@ from rig.polling import soon
 from schedkit.kube import config
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer, Limits
-from schedkit.kube.resources import Described, FullMetadata, Key, Resource
+from schedkit.kube.resources import Described, Key, Metadata, Resource
 from schedkit.kube.retries import Patience
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
@@ -34,7 +34,7 @@ T = TypeVar("T", bound=Described)
 
 
 class ConfigMap(msgspec.Struct, gc=False):
-    metadata: FullMetadata | None = None
+    metadata: Metadata | None = None
     data: dict[str, str] | None = None
 
 

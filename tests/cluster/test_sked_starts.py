@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rig import manager, polling
+from rig import manager, polling, scenes
+from rig.audit import AuditEvent
 from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
+from rig.kubeclient import ApiError, JsonObject
 from rig.manager import IMAGE, Manager, SchedExts
 
 LEASE = "b4c95cb3.schedkit.io"
@@ -153,6 +154,65 @@ def test_a_manager_that_goes_leaves_what_runs_alone_and_the_next_picks_it_up(
         since=since, verb="delete", resource="daemonsets", namespace=schedexts.namespace
     )
     assert not list(deletions)
+
+
+def test_a_manager_that_starts_beside_a_refusal_does_not_take_it_back(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    with scenes.nodes(cluster, "starts") as nodes:
+        old = start("refused")
+        schedexts.create(nodeSelector=nodes)
+        schedexts.await_reason("Deployed", "PodsSettled", timeout_s=60)
+        _refuse_changes(cluster, schedexts)
+        schedexts.change(args=["--new"])
+        schedexts.await_reason("Accepted", "DaemonSetRefused")
+        assert old.terminate() == 0
+        since, status = cluster.audit_log.position(), schedexts.status()
+
+        new = start("refused-again")
+
+        new.await_word("reconcile_delayed")
+        assert polling.stays_untrue(lambda: list(_statuses(cluster, since, new)), for_s=3)
+        assert schedexts.status() == status
+
+
+def _statuses(cluster: ControlPlane, since: int, by: Manager) -> Iterator[AuditEvent]:
+    return cluster.audit(since=since, user=by.name, verb="update", resource="schedexts/status")
+
+
+def _refuse_changes(cluster: ControlPlane, schedexts: SchedExts) -> None:
+    """A policy against every change of a DaemonSet there, in force."""
+    group, name = "admissionregistration.k8s.io/v1", schedexts.namespace
+    changes = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["daemonsets"],
+    }
+    policy = {
+        "matchConstraints": {"resourceRules": [changes]},
+        "validations": [{"expression": "false", "message": "nothing is changed here"}],
+    }
+    own_namespace = {"matchLabels": {"kubernetes.io/metadata.name": name}}
+    binding = {
+        "policyName": name,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": own_namespace},
+    }
+    meta = {"apiVersion": group, "metadata": {"name": name}}
+    cluster.apply(
+        {**meta, "kind": "ValidatingAdmissionPolicy", "spec": policy},
+        {**meta, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    )
+
+    def is_refused() -> bool:
+        try:
+            schedexts.edit_daemon_set({"metadata": {"annotations": {"example.com/note": "a change"}}})
+        except ApiError as error:
+            return "nothing is changed here" in error.message
+        return False
+
+    polling.until(is_refused, "the policy is in force")
 
 
 def test_a_schedext_can_be_deleted_while_no_manager_runs(

@@ -10,7 +10,6 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from aiohttp import web
 
+from rig.polling import play
 from rig.processes import free_port
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
@@ -32,14 +32,6 @@ from schedkit.sked.serving import Handler, listening, plain
 from schedkit.sked.settings import Address
 
 ROOT = Path(__file__).parents[2]
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 async def ask(url: str, tls: ssl.SSLContext | None = None, method: str = "GET") -> tuple[int, str]:

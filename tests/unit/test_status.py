@@ -23,12 +23,13 @@ from rig.cases import (
     schedext,
     waiting,
 )
+from rig.plans import make_plan
 from schedkit.model.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.daemonsets import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.nodestates import Bucket
 from schedkit.model.objects import legacy_template
 from schedkit.model.observed import ContainerStatus, Observation, Pod, PodCondition
-from schedkit.model.plans import RecordEvent, WriteStatus, make_plan
+from schedkit.model.plans import RecordEvent, WriteStatus
 from schedkit.model.schedext import Condition, ConditionStatus, NodeCounts, SchedExtStatus, SecurityProfile
 
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]
