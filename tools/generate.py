@@ -1,6 +1,7 @@
-"""Rewrites the parts of documents that are the output of a command, or says which are out of date.
+"""Rewrites what is generated, or says what of it is out of date.
 
-Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`.
+A part of a document that is the output of a command stands between `<!-- output of: COMMAND -->` and
+`<!-- end of output -->`. Beside each .proto file in src lies what it compiles to.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 _PART = re.compile(
@@ -37,22 +40,38 @@ def regenerate(document: Path) -> str:
     return _PART.sub(part, document.read_text())
 
 
+def compiled(proto: Path) -> bytes:
+    """The descriptors of the file's messages and services, and of all that they use."""
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch) / "descriptors"
+        flags = [f"--proto_path={proto.parent}", "--include_imports", f"--descriptor_set_out={result}"]
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *flags, proto.name], check=True)
+        return result.read_bytes()
+
+
+def generated(root: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file with generated parts, as it should be."""
+    for document in sorted((*root.glob("*.md"), *root.glob("docs/**/*.md"))):
+        yield document, regenerate(document).encode()
+    for proto in sorted(root.glob("src/**/*.proto")):
+        yield proto.with_suffix(".binpb"), compiled(proto)
+
+
 def main() -> int:
     """Rewrite, or with `--check` compare; 1 when something is out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     chosen = parser.parse_args()
-    documents = (*chosen.root.glob("*.md"), *chosen.root.glob("docs/**/*.md"))
-    fresh = {document: regenerate(document) for document in sorted(documents)}
-    outdated = {document: text for document, text in fresh.items() if text != document.read_text()}
+    fresh = dict(generated(chosen.root))
+    outdated = {file: text for file, text in fresh.items() if not file.exists() or file.read_bytes() != text}
     if chosen.check:
-        for document in outdated:
-            name = document.relative_to(chosen.root)
+        for file in outdated:
+            name = file.relative_to(chosen.root)
             sys.stderr.write(f"{name} is out of date: run `make generate` and commit the result\n")
         return 1 if outdated else 0
-    for document, text in outdated.items():
-        document.write_text(text)
+    for file, text in outdated.items():
+        file.write_bytes(text)
     return 0
 
 

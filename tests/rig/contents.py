@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rig import images
+from rig.distribution import digest_of
 from schedkit.runtimes.contents import ImageContent
 
 _PIECE_BYTES = 1 << 16
@@ -28,3 +30,16 @@ def _pieces(layout: Path, digest: str) -> Iterator[bytes]:
 
 def _blob(layout: Path, digest: str) -> Path:
     return layout / "blobs" / digest.replace(":", "/")
+
+
+def with_config(image: ImageContent, config: bytes) -> ImageContent:
+    """The same layers under another configuration."""
+    manifest = json.loads(image.manifest)
+    manifest["config"] |= {"digest": digest_of(config), "size": len(config)}
+    return replace(with_manifest(image, json.dumps(manifest).encode()), config=config)
+
+
+def with_manifest(image: ImageContent, manifest: bytes) -> ImageContent:
+    """Another manifest, under the reference by its digest."""
+    repository = image.reference.partition("@")[0]
+    return replace(image, reference=f"{repository}@{digest_of(manifest)}", manifest=manifest)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from schedkit.runtimes.contents import Blob, ImageContent, Parts, whole_layer
+from schedkit.runtimes.contents import Blob, ImageContent, Meter, Parts, whole_layer
 
 _BLOCK_BYTES = 512
 _LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
@@ -14,7 +14,7 @@ _INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 _NAME = "org.opencontainers.image.ref.name"
 
 
-def archive(image: ImageContent, parts: Parts) -> Iterator[bytes]:
+def archive(image: ImageContent, parts: Parts, meter: Meter) -> Iterator[bytes]:
     """The archive's bytes; no more than a piece of a layer is in memory at a time."""
     yield from _file("oci-layout", _LAYOUT)
     yield from _file("index.json", _index(image, parts))
@@ -22,8 +22,9 @@ def archive(image: ImageContent, parts: Parts) -> Iterator[bytes]:
     yield from _file(_path(parts.config), image.config)
     for layer in {layer.digest: layer for layer in parts.layers}.values():
         yield _header(_path(layer), layer.size)
-        yield from whole_layer(image, layer)
+        yield from meter.count(whole_layer(image, layer))
         yield _padding(layer.size)
+    meter.reach(parts.layer_bytes)  # also when a layer is there twice
     yield bytes(2 * _BLOCK_BYTES)
 
 

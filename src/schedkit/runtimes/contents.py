@@ -108,18 +108,25 @@ def whole_layer(image: ImageContent, layer: Blob) -> Iterator[bytes]:
         raise BrokenImageError(problem, _AGAIN)
 
 
-def watched(image: ImageContent, parts: Parts, progress: Callable[[Progress], None]) -> ImageContent:
-    """The same image, whose layers tell how much of them was read."""
-    done = 0
+class Meter:
+    """Tells how far a load is: never the same twice, and at its end the whole."""
 
-    def read(digest: str) -> Iterator[bytes]:
-        nonlocal done
-        for piece in image.read(digest):
+    def __init__(self, parts: Parts, tell: Callable[[Progress], None]) -> None:
+        self._total = parts.layer_bytes
+        self._tell = tell
+        self._done = 0
+
+    def count(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The same pieces, each told once it was taken."""
+        for piece in pieces:
             yield piece
-            done += len(piece)
-            progress(Progress(done, parts.layer_bytes))
+            self.reach(self._done + len(piece))
 
-    return ImageContent(image.reference, image.manifest, image.config, read)
+    def reach(self, done: int) -> None:
+        """So much is done, however it was."""
+        if done > self._done:
+            self._done = done
+            self._tell(Progress(done, self._total))
 
 
 def ignore_progress(_: Progress) -> None:

@@ -3,7 +3,8 @@
 ContainerRuntimeError
 ├── NotAnsweringError         look after the runtime; `acted` says whether it may have done what it was asked
 │   ├── NoSocketError         install or start it, or name another socket
-│   └── NotPermittedError     become root
+│   ├── NotPermittedError     become root
+│   └── SilentError           it has not answered in time
 ├── MissingSupportError       install what this runtime needs on our side
 ├── TooOldError               update the runtime
 ├── ImageMissingError         load the image first
@@ -42,6 +43,10 @@ class NoSocketError(NotAnsweringError):
 
 class NotPermittedError(NotAnsweringError):
     """This user may not use the socket."""
+
+
+class SilentError(NotAnsweringError):
+    """It was asked, and the time to answer is over."""
 
 
 class MissingSupportError(ContainerRuntimeError):
@@ -96,6 +101,22 @@ def refusal(runtime: str, doing: str, said: str) -> ContainerRuntimeError:
         return DiskFullError(f"{runtime} has no disk space left for {doing}: {said}", hint)
     return RefusedError(
         f"{runtime} refused {doing}: {said}", f"its log may say more about it (`{_LOGS[runtime]}`)"
+    )
+
+
+def not_started(runtime: str, container: str, said: str) -> ContainerRuntimeError:
+    """The error for a container whose program the runtime could not start."""
+    found = refusal(runtime, f"to start {container}", said)
+    if isinstance(found, DiskFullError):
+        return found
+    hint = "see whether the image is meant for this machine, and what its entry point needs"
+    return StartError(f"{runtime} could not start {container}: {said}", hint)
+
+
+def no_such_container(runtime: str, container: str) -> NoSuchContainerError:
+    """The error for a name that a runtime does not know."""
+    return NoSuchContainerError(
+        f"{runtime} has no container {container}", "`schedctl ps` lists those there are"
     )
 
 

@@ -6,20 +6,22 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from schedkit.runtimes import podmanjson
 from schedkit.runtimes.archives import archive
-from schedkit.runtimes.contents import ImageContent, Progress, ignore_progress, parts_of, watched
+from schedkit.runtimes.contents import ImageContent, Meter, Progress, ignore_progress, parts_of
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
     ImageMissingError,
     NameTakenError,
     NoSuchContainerError,
     RefusedError,
-    StartError,
+    SilentError,
     TooOldError,
+    no_such_container,
+    not_started,
     refusal,
 )
 from schedkit.runtimes.port import (
@@ -31,7 +33,7 @@ from schedkit.runtimes.port import (
     State,
     Stopped,
 )
-from schedkit.runtimes.unixhttp import Answer, Request, Server, SilentError
+from schedkit.runtimes.unixhttp import Answer, Request, Server
 
 _API = "/v4.0.0/libpod"
 _OLDEST = (4, 0)
@@ -73,7 +75,7 @@ class Podman:
     def load(self, image: ImageContent, progress: Callable[[Progress], None] = ignore_progress) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
         parts = parts_of(image)
-        body = archive(watched(image, parts, progress), parts)
+        body = archive(image, parts, Meter(parts, progress))
         kind = {"Content-Type": "application/x-tar", "Connection": "close"}
         request = Request("POST", f"{_API}/images/load", body, kind, timeout_s=_LOAD_TIMEOUT_S)
         with self._server.ask(request) as answer:
@@ -118,16 +120,15 @@ class Podman:
             self._require(answer, f"to show the output of {container}")
             yield from podmanjson.outputs(answer.pieces())
 
-    def attach(self, container: str) -> PodmanAttachment:
-        """Its standard streams, from the beginning of its program on."""
-        has_input = bool(self._inspect(container)["Config"].get("OpenStdin"))
-        wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": str(has_input).lower()}
+    def attach(self, container: str) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
+        wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": "false"}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         answer = self._about(container, "POST", "attach", wanted, headers=headers, timeout_s=None)
-        if answer.status not in (*_OK, _SWITCHED):
+        if answer.status != _SWITCHED:
             with answer:
-                raise refusal(self.name, f"to attach to {container}", podmanjson.reason(answer.read()))
-        return PodmanAttachment(answer)
+                self._require(answer, f"to attach to {container}")
+        return _attached(answer)
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""
@@ -166,7 +167,7 @@ class Podman:
     def _advance(self, container: str, step: str, name: str) -> None:
         with self._about(container, "POST", step) as answer:
             if answer.status not in (*_OK, _NOT_MODIFIED):
-                raise _not_started(name, podmanjson.reason(answer.read()))
+                raise not_started(self.name, name, podmanjson.reason(answer.read()))
 
     def _inspect(self, container: str) -> dict[str, Any]:
         with self._about(container, "GET", "json") as answer:
@@ -225,41 +226,12 @@ class Podman:
             raise refusal(self.name, doing, podmanjson.reason(answer.read()))
 
 
-class PodmanAttachment:
-    """A connection that became the container's standard streams."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    def output(self) -> Iterator[Output]:
-        """What the program writes, as it comes; ends when the program has."""
-        return podmanjson.outputs(self._answer.raw())
-
-    def write(self, data: bytes) -> None:
-        """To the program's standard input; does nothing once it has ended."""
-        self._answer.send(data)
-
-    def close_input(self) -> None:
-        """Let the program see the end of its input."""
-        self._answer.end_sending()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._answer.__exit__()
+def _attached(answer: Answer) -> Iterator[Output]:
+    with answer:
+        yield from podmanjson.outputs(answer.raw())
 
 
 def _require_container(answer: Answer, container: str) -> None:
     if answer.status == _NOT_FOUND:
         with answer:
-            raise NoSuchContainerError(
-                f"Podman has no container {container}", "`schedctl ps` lists those there are"
-            )
-
-
-def _not_started(container: str, said: str) -> ContainerRuntimeError:
-    if "no space left on device" in said:
-        return refusal("Podman", f"to start {container}", said)
-    hint = "see whether the image is meant for this machine, and what its entry point needs"
-    return StartError(f"Podman could not start {container}: {said}", hint)
+            raise no_such_container("Podman", container)

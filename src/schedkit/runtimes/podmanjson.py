@@ -47,7 +47,6 @@ def create_body(spec: Spec) -> bytes:
         "pidns": {"nsmode": "host"},
         "netns": {"nsmode": spec.network.value},
         "mounts": [_run_folder(), *map(_bind, spec.mounts)],
-        "stdin": spec.stdin,
         "systemd": "false",  # or Podman takes what is called `init` for systemd, and mounts over /run
         # whatever the machine's default: journald needs systemd, and `none` forgets a scheduler's last words
         "log_configuration": {"driver": "k8s-file", "size": LOG_LIMIT_BYTES},

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Protocol, Self
+from typing import Protocol
 
 from schedkit.runtimes.contents import ImageContent, Progress
 
@@ -69,7 +69,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A container to create. It sees the host's processes, and may write to its own /run."""
+    """A container to create. It sees the host's processes, may write to its own /run, and has no input."""
 
     name: str
     image: str  # by digest, as it was loaded
@@ -79,7 +79,6 @@ class Spec:
     privileges: Privileged | LeastPrivilege = Privileged()
     mounts: tuple[Mount, ...] = ()
     network: Network = Network.NONE
-    stdin: bool = False  # True: `Attachment.write` reaches the program
     memory_limit_bytes: int | None = None  # None: only the machine's own limit
 
 
@@ -140,23 +139,6 @@ class Output:
     data: bytes
 
 
-class Attachment(Protocol):
-    """The standard streams of one container. Open it before the start, and nothing it writes is missed."""
-
-    def output(self) -> Iterator[Output]:
-        """What the program writes, as it comes; ends when the program has."""
-
-    def write(self, data: bytes) -> None:
-        """To the program's standard input; does nothing once it has ended."""
-
-    def close_input(self) -> None:
-        """Let the program see the end of its input."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
 class Images(Protocol):
     """The part of a runtime that keeps images."""
 
@@ -196,8 +178,8 @@ class Runtime(Images, Protocol):
     def logs(self, container: str, *, tail: int | None = None, follow: bool = False) -> Iterator[Output]:
         """The last `tail` lines of its output, or all that was kept; `follow` goes on until its end."""
 
-    def attach(self, container: str) -> Attachment:
-        """Its standard streams, from the beginning of its program on."""
+    def attach(self, container: str) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""

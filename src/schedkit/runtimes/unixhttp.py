@@ -9,24 +9,20 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
 from schedkit.runtimes import sockets
-from schedkit.runtimes.errors import NotAnsweringError
+from schedkit.runtimes.errors import NotAnsweringError, SilentError
 
 PIECE_BYTES = 1 << 16
 _LINE_LIMIT_BYTES = 1 << 16
 _HEADER_LIMIT = 100
 _ANSWER_LIMIT_BYTES = 16 << 20
 _SILENT = "see whether it still runs (`systemctl status podman`), then try again"
-
-
-class SilentError(NotAnsweringError):
-    """The time a caller was ready to wait is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +75,6 @@ class Answer:
         """Whatever comes until the other side closes: the answer became a plain stream."""
         while piece := self._some(PIECE_BYTES):
             yield piece
-
-    def send(self, data: bytes) -> None:
-        """Into a plain stream; nothing happens if the other side has closed it."""
-        with suppress(BrokenPipeError, ConnectionResetError):
-            self._connection.sendall(data)
-
-    def end_sending(self) -> None:
-        """Close our half of a plain stream."""
-        with suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)
 
     def _chunks(self) -> Iterator[bytes]:
         while size := _number(self._line().partition(b";")[0].decode("latin-1"), 16):
