@@ -98,10 +98,10 @@ def keep(folder: str) -> None:
     keeper = Keeper(folder)
     streams = Streams(keeper)
     with socket.socket(socket.AF_UNIX) as door:
-        _open(door, folder)
+        doors = [door.fileno()] if _open(door, folder) else []
         os.close(_READY)
         while streams.open:
-            ready, _, _ = select.select([door.fileno(), *streams.open], [], [])
+            ready, _, _ = select.select([*doors, *streams.open], [], [])
             visitors = [door.accept()[0]] if door.fileno() in ready else []
             streams.drain()
             for visitor in visitors:
@@ -109,16 +109,18 @@ def keep(folder: str) -> None:
         keeper.finish()
 
 
-def _open(door: socket.socket, folder: str) -> None:
-    """Without a folder nothing is kept, and nobody knocks; the container runs all the same."""
+def _open(door: socket.socket, folder: str) -> bool:
+    """False: there can be no folder. Nothing is kept then; the container runs all the same."""
     path = os.path.join(folder, DOOR)
-    with contextlib.suppress(OSError):
+    try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    with contextlib.suppress(OSError):
-        os.unlink(path)  # left by a container of the same name, before the machine restarted
-    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a container of the same name, before the machine restarted
         door.bind(path)
-    door.listen()
+        door.listen()
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":
