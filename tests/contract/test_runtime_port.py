@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -19,9 +23,12 @@ from schedkit.runtimes.containerd import Containerd
 from schedkit.runtimes.contents import ImageContent, Progress
 from schedkit.runtimes.errors import (
     BrokenImageError,
+    DiskFullError,
     ImageMissingError,
+    LogsMissingError,
     NameTakenError,
     NoSuchContainerError,
+    NotAnsweringError,
     StartError,
     WrongPlatformError,
 )
@@ -41,16 +48,27 @@ _IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="module", params=["podman", "containerd"])
-def runtime(request: pytest.FixtureRequest, folder: Path) -> Iterator[Runtime]:
+Service: TypeAlias = PodmanService | ContainerdService
+_SERVICES: dict[str, type[Service]] = {"podman": PodmanService, "containerd": ContainerdService}
+
+
+@pytest.fixture(scope="module", params=_SERVICES)
+def service(request: pytest.FixtureRequest) -> Service:
     """Each runtime in its turn, on a socket of its own."""
-    place = _made(folder / f"port-{request.param}")
-    if request.param == "podman":
-        with PodmanService(place) as podman:
-            yield Podman(podman.socket)
-    else:
-        with ContainerdService(place) as containerd:
-            yield Containerd(containerd.socket, logs=place / "logs")
+    found: Service = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="module")
+def runtime(service: Service, folder: Path) -> Runtime:
+    """The port to it."""
+    return port_to(service, folder / "logs")
+
+
+def port_to(service: Service, logs: Path) -> Runtime:
+    if isinstance(service, PodmanService):
+        return Podman(service.socket)
+    return Containerd(service.socket, logs=logs)
 
 
 @pytest.fixture(scope="module")
@@ -404,6 +422,105 @@ class TestListing:
         assert [one.name for one in found] == [ended, running]
         assert [one.state for one in found] == [State.EXITED, State.RUNNING]
 
+    def test_one_of_the_go_schedctl_is_listed_and_stopped_like_ours(
+        self, runtime: Runtime, service: Service, image: ImageContent
+    ) -> None:
+        _run_as_go_schedctl_does(service, image.reference, "go-made", _IGNORES_TERM)
+
+        [found] = runtime.containers()
+
+        assert (found.name, found.state, found.image) == ("go-made", State.RUNNING, image.reference)
+        assert found.pid is not None
+        assert runtime.stop("go-made", grace_s=0.3).forced
+        runtime.remove("go-made")
+        assert runtime.containers() == ()
+
+    def test_those_of_others_are_not_listed(self, podman: PodmanService, busybox: Path) -> None:
+        runtime, image = Podman(podman.socket), contents.content(busybox)
+        runtime.load(image)
+        podman.run("create", "--name", "of-others", image.reference)
+
+        assert runtime.containers() == ()
+
+        runtime.remove("of-others")
+
+
+@pytest.mark.parametrize("service", ["containerd"], indirect=True)
+class TestContainerd:
+    def test_memory_that_ran_out_is_told_from_a_signal(self, runtime: Runtime, run: Run) -> None:
+        greedy = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done"
+
+        ended = runtime.wait(run(greedy, memory_limit_bytes=32 << 20), timeout_s=60)
+
+        assert str(ended) == "killed by the kernel, out of memory"
+
+    def test_the_output_of_one_of_the_go_schedctl_was_kept_by_nobody(
+        self, runtime: Runtime, containerd: ContainerdService, image: ImageContent
+    ) -> None:
+        _run_as_go_schedctl_does(containerd, image.reference, "go-silent", "exit 0")
+
+        with pytest.raises(
+            LogsMissingError, match="only the output of containers that this schedctl started"
+        ):
+            runtime.logs("go-silent")
+
+        runtime.remove("go-silent")
+
+    def test_the_collector_leaves_a_loaded_image_and_takes_what_was_interrupted(
+        self, runtime: Runtime, containerd: ContainerdService, image: ImageContent, tmp_path: Path
+    ) -> None:
+        whole = _image_of(tmp_path, random.Random(2).randbytes(1 << 20))
+        with pytest.raises(BrokenImageError):
+            runtime.load(replace(whole, read=lambda digest: [next(iter(whole.read(digest)))]))
+
+        containerd.run("images", "tag", image.reference, "registry.rig.test/rig/passing:v1")
+        containerd.run("images", "remove", "--sync", "registry.rig.test/rig/passing:v1")
+
+        name = create(runtime, image, "true")  # all of its layers and its configuration are there
+        runtime.remove(name)
+        assert containerd.run("content", "active").stdout.splitlines()[1:] == []
+        assert containerd.run("leases", "list", "--quiet").stdout == ""
+        [layer] = json.loads(whole.manifest)["layers"]
+        assert layer["digest"] not in containerd.run("content", "list", "--quiet").stdout
+
+
+class TestTrouble:
+    @pytest.fixture(params=_SERVICES)
+    def doomed(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
+        """A runtime that a test may spoil."""
+        with _SERVICES[request.param](tmp_path) as service:
+            yield service
+
+    def test_one_that_is_killed_is_heard_by_who_waits_and_by_who_asks_next(
+        self, doomed: Service, busybox: Path, tmp_path: Path
+    ) -> None:
+        runtime, image = port_to(doomed, tmp_path / "logs"), contents.content(busybox)
+        runtime.load(image)
+        name = create(runtime, image, _WAITS_FOR_TERM)
+        runtime.start(name)
+        killer = threading.Timer(0.5, lambda: _kill_all(doomed.pids()))
+
+        killer.start()
+        with pytest.raises(NotAnsweringError, match="hung up") as caught:
+            runtime.wait(name, timeout_s=60)
+
+        assert caught.value.acted
+        with pytest.raises(NotAnsweringError, match="systemctl"):
+            runtime.version()
+        with pytest.raises(NotAnsweringError, match="nobody listens there"):
+            port_to(doomed, tmp_path / "logs").version()
+
+    @pytest.mark.parametrize("kind", _SERVICES)
+    def test_a_full_disk_is_named_and_leaves_no_image(self, kind: str, tmp_path: Path) -> None:
+        with _SERVICES[kind](_made(tmp_path / "service"), storage_mb=2) as service:
+            runtime = port_to(service, tmp_path / "logs")
+            image = _image_of(tmp_path, random.Random(3).randbytes(4 << 20))
+
+            with pytest.raises(DiskFullError, match="make room"):
+                runtime.load(image)
+
+            assert not runtime.has_image(image.reference)
+
 
 def test_it_says_its_version(runtime: Runtime) -> None:
     assert runtime.version()[0].isdigit()
@@ -412,6 +529,23 @@ def test_it_says_its_version(runtime: Runtime) -> None:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _run_as_go_schedctl_does(service: Service, image: str, name: str, script: str) -> None:
+    """With its label or in its namespace, and without anything that we add."""
+    words = ["sh", "-c", script]
+    if isinstance(service, PodmanService):
+        service.run(
+            "run", "--detach", "--label=provider=schedkit", "--privileged", "--name", name, image, *words
+        )
+    else:
+        service.run("run", "--detach", "--privileged", image, name, "/usr/bin/busybox", *words)
+
+
+def _kill_all(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it went with another
+            os.kill(pid, signal.SIGKILL)
 
 
 def _image_of(folder: Path, program: bytes) -> ImageContent:

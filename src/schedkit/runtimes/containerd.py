@@ -276,12 +276,12 @@ class Containerd:
             created_at=_time(record.created_at),
             started_at=datetime.fromisoformat(began) if began else None,
             pid=task.process.pid if task and state is State.RUNNING else None,
-            exit=self._exit(task.process) if task and state is State.EXITED else None,
+            exit=self._exit(record.id, task.process) if task and state is State.EXITED else None,
         )
 
-    def _exit(self, process: Any) -> Exit:  # noqa: ANN401 - as above
+    def _exit(self, container: str, process: Any) -> Exit:  # noqa: ANN401 - as above
         killed = process.exit_status == _KILLED
-        hungry = killed and self._ran_out_of_memory(process.container_id)
+        hungry = killed and self._ran_out_of_memory(container)
         return Exit(process.exit_status, _time(process.exited_at), hungry)
 
     def _ran_out_of_memory(self, container: str) -> bool:
