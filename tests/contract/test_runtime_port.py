@@ -20,6 +20,7 @@ from rig import contents, images, polling
 from rig.containerd import Containerd as ContainerdService
 from rig.podman import Podman as PodmanService
 from schedkit.runtimes.containerd import Containerd
+from schedkit.runtimes.containers import State, Stream
 from schedkit.runtimes.contents import ImageContent, Progress
 from schedkit.runtimes.errors import (
     BrokenImageError,
@@ -33,15 +34,8 @@ from schedkit.runtimes.errors import (
     WrongPlatformError,
 )
 from schedkit.runtimes.podman import Podman
-from schedkit.runtimes.port import (
-    LOG_LIMIT_BYTES,
-    LeastPrivilege,
-    Mount,
-    Runtime,
-    Spec,
-    State,
-    Stream,
-)
+from schedkit.runtimes.port import Runtime
+from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Spec
 
 _WAITS_FOR_TERM = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
 _IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.05; done"

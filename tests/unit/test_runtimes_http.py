@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.runtimes.errors import NoSocketError, NotAnsweringError, SilentError
+from schedkit.runtimes.containerd import Containerd
+from schedkit.runtimes.errors import (
+    NoSocketError,
+    NotAnsweringError,
+    NotPermittedError,
+    RefusedError,
+    SilentError,
+    TooOldError,
+)
+from schedkit.runtimes.podman import Podman
 from schedkit.runtimes.unixhttp import Request, Server
 
 Reply = Callable[[socket.socket], None]
@@ -173,3 +183,51 @@ def test_a_socket_without_its_server_is_told_from_no_socket(tmp_path: Path) -> N
 
     assert not isinstance(caught.value, NoSocketError)
     assert not caught.value.acted
+
+
+@pytest.mark.parametrize("runtime", [Podman, Containerd])
+def test_a_socket_that_is_not_for_this_user_asks_for_root(
+    tmp_path: Path, runtime: type[Podman | Containerd]
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        path = tmp_path / "socket"
+        listener.bind(str(path))
+        listener.listen()
+        path.chmod(0)
+
+        with without_roots_rights(), pytest.raises(NotPermittedError, match="run as root"):
+            runtime(path).version()
+
+
+@pytest.mark.parametrize(
+    ("header", "error", "reason"),
+    [
+        pytest.param(b"Libpod-API-Version: 3.4.4\r\n", TooOldError, "update it to 4.0", id="too old"),
+        pytest.param(b"Api-Version: 1.41\r\n", RefusedError, "is not Podman", id="Docker"),
+    ],
+)
+def test_what_is_no_podman_of_ours_is_told_apart(
+    tmp_path: Path, header: bytes, error: type[Exception], reason: str
+) -> None:
+    text = b"HTTP/1.1 200 OK\r\n" + header + b"Content-Length: 2\r\n\r\nOK"
+    with serving(tmp_path, saying(text)) as server, pytest.raises(error, match=reason):
+        Podman(server.path).version()
+
+
+def test_a_version_of_podman_five_is_fine(tmp_path: Path) -> None:
+    text = b"HTTP/1.1 200 OK\r\nLibpod-API-Version: 5.4.2\r\nContent-Length: 2\r\n\r\nOK"
+    with serving(tmp_path, saying(text)) as server:
+        assert Podman(server.path).version() == "5.4.2"
+
+
+@contextmanager
+def without_roots_rights() -> Iterator[None]:
+    """As somebody else for a moment; nothing happens to a user who is not root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.runtimes import keptlogs, logkeeper
-from schedkit.runtimes.port import Output, Stream
+from schedkit.runtimes.containers import Output, Stream
 
 _PROGRAM = Path(logkeeper.__file__)
 # as containerd's shim does it: the streams as 3 and 4, and 5 to say that it is ready

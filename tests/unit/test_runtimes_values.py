@@ -12,20 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedkit.runtimes import ocispec, podmanjson
+from schedkit.runtimes import ocispec, podmanjson, podmanspec
+from schedkit.runtimes.containers import Exit, Output, State, Stream
 from schedkit.runtimes.errors import DiskFullError, RefusedError, StartError, not_started, refusal
 from schedkit.runtimes.logkeeper import FILE_LIMIT_BYTES
-from schedkit.runtimes.port import (
-    LOG_LIMIT_BYTES,
-    Exit,
-    LeastPrivilege,
-    Mount,
-    Network,
-    Output,
-    Spec,
-    State,
-    Stream,
-)
+from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Network, Spec
 
 SPEC = Spec(name="fifo", image="registry.example/fifo@sha256:0")
 PROGRAM = ocispec.Program(("/fifo",), ("--default",), ("PATH=/usr/bin", "KIND=image"))
@@ -90,7 +81,7 @@ class TestPodman:
 
     def test_without_privileges_it_asks_for_the_capabilities_alone(self) -> None:
         body = json.loads(
-            podmanjson.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))))
+            podmanspec.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))))
         )
 
         assert (body["cap_drop"], body["cap_add"], body["read_only_filesystem"]) == (
@@ -101,7 +92,7 @@ class TestPodman:
         assert "privileged" not in body
 
     def test_its_containers_are_marked_as_those_of_the_go_schedctl(self) -> None:
-        body = json.loads(podmanjson.create_body(SPEC))
+        body = json.loads(podmanspec.create_body(SPEC))
 
         assert body["labels"] == {"provider": "schedkit"}
 
@@ -220,7 +211,8 @@ for runtime in (Podman, Containerd):
         runtime(Path("/nowhere/socket")).version()
     except NoSocketError:
         print("no socket")
-print(*sorted({"grpc", "google.protobuf", "httpx2", "ssl", "http.client", "msgspec"} & set(sys.modules)))
+costly = {"grpc", "google.protobuf", "hashlib", "http.client", "httpx2", "msgspec", "ssl"}
+print(*sorted(costly & set(sys.modules)))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60

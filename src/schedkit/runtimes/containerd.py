@@ -5,50 +5,44 @@ A container is a record, a snapshot as its filesystem, and a task: the prepared 
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any
 
-from schedkit.runtimes import containerdimages, keptlogs, ocispec, sockets
+from schedkit.runtimes import keptlogs, sockets
 from schedkit.runtimes.containerdcalls import CallError, Calls
-from schedkit.runtimes.contents import ImageContent, Meter, Progress, ignore_progress, parts_of
+from schedkit.runtimes.containers import (
+    NAMESPACE,
+    Container,
+    Exit,
+    Output,
+    State,
+    Stopped,
+)
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
     ImageMissingError,
     LogsMissingError,
     MissingSupportError,
-    NameTakenError,
     SilentError,
     TooOldError,
     no_such_container,
     not_started,
     refusal,
 )
-from schedkit.runtimes.port import (
-    NAMESPACE,
-    PROVIDER_LABEL,
-    Container,
-    Exit,
-    Output,
-    Spec,
-    State,
-    Stopped,
-)
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.contents import ImageContent, Progress
+    from schedkit.runtimes.specs import Spec
 
 LOGS = Path("/var/log/schedkit/containerd")
-_KEEPER = Path(__file__).with_name("logkeeper.py")
 _OLDEST = (1, 6)
 # containerd does not remember when a program began
 _STARTED_AT = "org.schedkit.started-at"
-_SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 _STATES = (State.UNKNOWN, State.CREATED, State.RUNNING, State.EXITED, State.RUNNING, State.RUNNING)
 _KILLED = 128 + signal.SIGKILL
 
@@ -76,24 +70,31 @@ class Containerd:
         with self._doing(f"to look for {reference}"):
             return self._found("Images.Get", name=reference) is not None
 
-    def load(self, image: ImageContent, progress: Callable[[Progress], None] = ignore_progress) -> None:
+    def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
+        from schedkit.runtimes import containerdimages  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - as above
+
         parts = parts_of(image)
         with self._doing(f"to load {image.reference}"):
             containerdimages.load(self._rpc, image, parts, Meter(parts, progress))
 
     def create(self, spec: Spec) -> Container:
         """Prepare everything up to the start of the program; after a failure nothing is left."""
+        from schedkit.runtimes import containerdcreation  # noqa: PLC0415 - `status` goes without
+
         if not self.has_image(spec.image):
             raise ImageMissingError(f"containerd does not have {spec.image}", "load it first")
         with self._doing(f"to create {spec.name}"):
-            self._create_record(spec)
+            containerdcreation.create_record(self._rpc, self._namespace, spec)
         try:
-            self._create_task(spec.name)
+            containerdcreation.create_task(self._rpc, spec.name, self._logs)
             return self.inspect(spec.name)
+        except CallError as error:
+            self._remove_quietly(spec.name)
+            raise not_started(self.name, spec.name, error.said) from error
         except BaseException:
-            with suppress(ContainerRuntimeError):
-                self.remove(spec.name)
+            self._remove_quietly(spec.name)
             raise
 
     def start(self, container: str) -> None:
@@ -161,7 +162,7 @@ class Containerd:
                 key = {"snapshotter": record.container.snapshotter, "key": record.container.snapshot_key}
                 self._found("Containers.Delete", id=container)
                 self._found("Snapshots.Remove", **key)
-        shutil.rmtree(self._folder(container), ignore_errors=True)
+        keptlogs.remove(self._folder(container))
 
     @cached_property
     def _rpc(self) -> Calls:
@@ -176,56 +177,9 @@ class Containerd:
     def _folder(self, container: str) -> Path:
         return self._logs / container.replace("/", "_")
 
-    def _create_record(self, spec: Spec) -> None:
-        """The container and its filesystem."""
-        config = containerdimages.config_of(self._rpc, spec.image)
-        chain = containerdimages.chain_id(tuple(json.loads(config)["rootfs"]["diff_ids"]))
-        rendered = ocispec.render(
-            spec,
-            ocispec.parse_program(config),
-            cgroup=f"/{self._namespace}/{spec.name}",
-            grantable=ocispec.granted(_own_capabilities()),
-        )
-        with containerdimages.lease(self._rpc) as held:
-            try:
-                self._rpc.call("Containers.Create", container=self._record_of(spec, rendered), lease=held)
-            except CallError as error:
-                if error.code != "ALREADY_EXISTS":
-                    raise
-                hint = "remove that one, or choose another name"
-                raise NameTakenError(f"containerd has another container named {spec.name}", hint) from error
-            self._prepare(spec.name, chain, held)
-
-    def _prepare(self, name: str, chain: str, held: str) -> None:
-        snapshot: dict[str, Any] = {"snapshotter": containerdimages.SNAPSHOTTER, "key": name}
-        try:
-            self._rpc.call("Snapshots.Prepare", parent=chain, lease=held, **snapshot)
-        except BaseException:
-            with suppress(CallError, ContainerRuntimeError):
-                self._rpc.call("Containers.Delete", id=name)
-            raise
-
-    def _record_of(self, spec: Spec, rendered: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "id": spec.name,
-            "image": spec.image,
-            "labels": dict([PROVIDER_LABEL]) | dict(spec.labels),
-            "runtime": {"name": "io.containerd.runc.v2"},
-            "spec": {"type_url": _SPEC_TYPE, "value": json.dumps(rendered).encode()},
-            "snapshotter": containerdimages.SNAPSHOTTER,
-            "snapshot_key": spec.name,
-        }
-
-    def _create_task(self, name: str) -> None:
-        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # containerd makes one argument of a name and one of its value, and mixes up several pairs
-        keeper = f"binary://{sys.executable}?{urlencode({str(_KEEPER): str(self._logs)})}"
-        snapshot: dict[str, Any] = {"snapshotter": containerdimages.SNAPSHOTTER, "key": name}
-        try:
-            mounts = self._rpc.call("Snapshots.Mounts", **snapshot).mounts
-            self._rpc.call("Tasks.Create", container_id=name, rootfs=mounts, stdout=keeper, stderr=keeper)
-        except CallError as error:
-            raise not_started(self.name, name, error.said) from error
+    def _remove_quietly(self, container: str) -> None:
+        with suppress(ContainerRuntimeError):
+            self.remove(container)
 
     def _end_of(self, container: str) -> Callable[[], bool]:
         """Whether it has ended by now; raises when containerd no longer answers."""
@@ -316,9 +270,3 @@ class Containerd:
 def _time(stamp: Any) -> datetime | None:  # noqa: ANN401 - a class made at run time
     """None for no time at all, and for Go's zero."""
     return datetime.fromtimestamp(stamp.seconds + stamp.nanos / 1e9, UTC) if stamp.seconds > 0 else None
-
-
-def _own_capabilities() -> int:
-    """What we have is taken to be what containerd has: runc cannot grant more than that."""
-    status = Path("/proc/self/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("CapBnd:")), 16)

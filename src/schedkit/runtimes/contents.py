@@ -111,7 +111,7 @@ def whole_layer(image: ImageContent, layer: Blob) -> Iterator[bytes]:
 class Meter:
     """Tells how far a load is: never the same twice, and at its end the whole."""
 
-    def __init__(self, parts: Parts, tell: Callable[[Progress], None]) -> None:
+    def __init__(self, parts: Parts, tell: Callable[[Progress], None] | None) -> None:
         self._total = parts.layer_bytes
         self._tell = tell
         self._done = 0
@@ -126,11 +126,8 @@ class Meter:
         """So much is done, however it was."""
         if done > self._done:
             self._done = done
-            self._tell(Progress(done, self._total))
-
-
-def ignore_progress(_: Progress) -> None:
-    """Nobody watches."""
+            if self._tell is not None:
+                self._tell(Progress(done, self._total))
 
 
 def _read_parts(image: ImageContent) -> Parts:

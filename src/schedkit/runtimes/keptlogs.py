@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from schedkit.runtimes.containers import Output, Stream
 from schedkit.runtimes.logkeeper import DOOR
-from schedkit.runtimes.port import Output, Stream
 
 _STREAMS = {b"stdout": Stream.STDOUT, b"stderr": Stream.STDERR}
 _POLL_S = 0.02
@@ -35,6 +35,14 @@ def read(
             if is_over:
                 return
             time.sleep(_POLL_S)
+
+
+def remove(folder: Path) -> None:
+    """Forget a container's output."""
+    with suppress(OSError):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
 
 
 def _catch_up(folder: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedkit.runtimes.errors import RefusedError
-from schedkit.runtimes.port import LeastPrivilege, Mount, Network, Spec
+from schedkit.runtimes.specs import LeastPrivilege, Mount, Network, Spec
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # by number, as <linux/capability.h> counts them

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode  # pathlib has imported it already
 
 from schedkit.runtimes import podmanjson
-from schedkit.runtimes.archives import archive
-from schedkit.runtimes.contents import ImageContent, Meter, Progress, ignore_progress, parts_of
+from schedkit.runtimes.containers import PROVIDER_LABEL, Container, Exit, Output, State, Stopped
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
     ImageMissingError,
@@ -24,16 +23,11 @@ from schedkit.runtimes.errors import (
     not_started,
     refusal,
 )
-from schedkit.runtimes.port import (
-    PROVIDER_LABEL,
-    Container,
-    Exit,
-    Output,
-    Spec,
-    State,
-    Stopped,
-)
 from schedkit.runtimes.unixhttp import Answer, Request, Server
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.contents import ImageContent, Progress
+    from schedkit.runtimes.specs import Spec
 
 _API = "/v4.0.0/libpod"
 _OLDEST = (4, 0)
@@ -66,14 +60,17 @@ class Podman:
 
     def has_image(self, reference: str) -> bool:
         """Whether the image can be run without loading it."""
-        with self._ask("GET", f"images/{quote(reference, safe='')}/exists") as answer:
+        with self._ask("GET", f"images/{_quoted(reference)}/exists") as answer:
             if answer.status == _NOT_FOUND:
                 return False
             self._require(answer, f"to look for {reference}")
         return True
 
-    def load(self, image: ImageContent, progress: Callable[[Progress], None] = ignore_progress) -> None:
+    def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
+        from schedkit.runtimes.archives import archive  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - as above
+
         parts = parts_of(image)
         body = archive(image, parts, Meter(parts, progress))
         kind = {"Content-Type": "application/x-tar", "Connection": "close"}
@@ -145,14 +142,16 @@ class Podman:
 
     def remove(self, container: str) -> None:
         """Delete it with its output, and kill it before if it still runs; it may be gone already."""
-        path = f"containers/{quote(container, safe='')}"
+        path = f"containers/{_quoted(container)}"
         with self._ask("DELETE", path, force="true", v="true", timeout="0") as answer:
             if answer.status != _NOT_FOUND:
                 self._require(answer, f"to remove {container}")
 
     def _create(self, spec: Spec) -> str:
+        from schedkit.runtimes.podmanspec import create_body  # noqa: PLC0415 - `status` goes without
+
         headers = {"Content-Type": "application/json", "Connection": "close"}
-        body = podmanjson.create_body(spec)
+        body = create_body(spec)
         with self._server.ask(Request("POST", f"{_API}/containers/create", body, headers)) as answer:
             if answer.status in _OK:
                 return str(json.loads(answer.read())["Id"])
@@ -182,8 +181,8 @@ class Podman:
 
     def _wait(self, container: str, timeout_s: float | None, *, poll: str) -> Exit | None:
         # two conditions: Podman calls it stopped when the process is gone, and exited once it has tidied up
-        query = urlencode([("condition", "stopped"), ("condition", "exited"), ("interval", poll)])
-        path = f"{_API}/containers/{quote(container, safe='')}/wait?{query}"
+        query = f"condition=stopped&condition=exited&interval={poll}"
+        path = f"{_API}/containers/{_quoted(container)}/wait?{query}"
         with suppress(SilentError):
             patience_s = None if timeout_s is None else max(timeout_s, _SHORTEST_WAIT_S)
             with self._server.ask(Request("POST", path, timeout_s=patience_s)) as answer:
@@ -213,7 +212,7 @@ class Podman:
         timeout_s: float | None = 60,
     ) -> Answer:
         """An answer about a container that exists."""
-        path = f"{_API}/containers/{quote(container, safe='')}/{what}?{urlencode(query or {})}"
+        path = f"{_API}/containers/{_quoted(container)}/{what}?{urlencode(query or {})}"
         answer = self._server.ask(Request(method, path, headers=headers, timeout_s=timeout_s))
         _require_container(answer, container)
         return answer
@@ -229,6 +228,11 @@ class Podman:
 def _attached(answer: Answer) -> Iterator[Output]:
     with answer:
         yield from podmanjson.outputs(answer.raw())
+
+
+def _quoted(name: str) -> str:
+    """As one part of a path."""
+    return quote(name, safe="")
 
 
 def _require_container(answer: Answer, container: str) -> None:
