@@ -10,10 +10,9 @@ import itertools
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from schedkit.runtimes import sockets
 from schedkit.runtimes.errors import NotAnsweringError, SilentError
@@ -25,8 +24,7 @@ _ANSWER_LIMIT_BYTES = 16 << 20
 _SILENT = "see whether it still runs (`systemctl status podman`), then try again"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request; a body that is no bytes is streamed."""
 
     method: str
