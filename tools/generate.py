@@ -1,7 +1,7 @@
-"""Rewrites the published JSON Schemas, and the parts of documents that are the output of a command.
+"""Rewrites the published JSON Schemas, compiled .proto files, and parts of documents, or names the outdated.
 
-Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`. With `--check` nothing
-is changed; it says which files are out of date.
+A part of a document that is the output of a command stands between `<!-- output of: COMMAND -->` and
+`<!-- end of output -->`. Beside each .proto file in src lies what it compiles to.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import schemas
@@ -40,11 +41,22 @@ def regenerate(document: Path) -> str:
     return _PART.sub(part, document.read_text())
 
 
-def generated(root: Path) -> dict[Path, str]:
-    """Each generated file with its whole new text."""
-    documents = sorted((*root.glob("*.md"), *root.glob("docs/**/*.md")))
-    ours = schemas.generated(root) if (root / "src/schedkit").is_dir() else {}
-    return {**ours, **{document: regenerate(document) for document in documents}}
+def compiled(proto: Path) -> bytes:
+    """The descriptors of the file's messages and services, and of all that they use."""
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch) / "descriptors"
+        flags = [f"--proto_path={proto.parent}", "--include_imports", f"--descriptor_set_out={result}"]
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *flags, proto.name], check=True)
+        return result.read_bytes()
+
+
+def generated(root: Path) -> dict[Path, bytes]:
+    """Each generated file with its whole new content."""
+    documents = (*root.glob("*.md"), *root.glob("docs/**/*.md"))
+    texts = schemas.generated(root) if (root / "src/schedkit").is_dir() else {}
+    texts |= {document: regenerate(document) for document in sorted(documents)}
+    protos = {each.with_suffix(".binpb"): compiled(each) for each in sorted(root.glob("src/**/*.proto"))}
+    return {file: text.encode() for file, text in texts.items()} | protos
 
 
 if __name__ == "__main__":

@@ -86,8 +86,13 @@ def _column(name: str, kind: str, path: str) -> Schema:
     return {"name": name, "type": kind, "jsonPath": path}
 
 
-def generated(root: Path) -> dict[Path, str]:
-    """Each generated file with its whole new text."""
+def generated(root: Path) -> dict[Path, bytes]:
+    """Each generated file with its whole new content."""
+    return {file: text.encode() for file, text in texts(root).items()}
+
+
+def texts(root: Path) -> dict[Path, str]:
+    """The text of each."""
     head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
     definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
     return {

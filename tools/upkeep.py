@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
-def run(what: str, make: Callable[[Path], Mapping[Path, str]], target: str) -> int:
-    """Write each file that `make` gives another text, or with `--check` name it and return 1.
+def run(what: str, make: Callable[[Path], Mapping[Path, bytes]], target: str) -> int:
+    """Write each file that `make` gives another content, or with `--check` name it and return 1.
 
     `what` is said in the help, and `target` is what a person makes to bring them up to date.
     """
     chosen = _arguments(what)
     fresh = make(chosen.root)
-    outdated = {file: text for file, text in fresh.items() if not file.exists() or file.read_text() != text}
-    for file, text in outdated.items():
+    outdated = {file: content for file, content in fresh.items() if not file.exists() or file.read_bytes() != content}
+    for file, content in outdated.items():
         if chosen.check:
             name = file.relative_to(chosen.root)
             sys.stderr.write(f"{name} is out of date: run `make {target}` and commit the result\n")
         else:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            file.write_bytes(content)
     return 1 if chosen.check and outdated else 0
 
 
