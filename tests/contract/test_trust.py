@@ -64,7 +64,7 @@ PRIVATE_KEYS = {
 
 
 def by_key(key: Key) -> TrustPolicy:
-    return TrustPolicy(Rule(keys=(trust.Key("cosign.pub", key.public.read_bytes()),)))
+    return TrustPolicy(Rule(keys=(trust.NamedFile("cosign.pub", key.public.read_bytes()),)))
 
 
 def by_identity(subject: str = IDENTITY, issuer: str = ISSUER) -> TrustPolicy:

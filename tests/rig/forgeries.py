@@ -20,7 +20,7 @@ from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, REPOSITORY, Leaf, Made, Re
 from rig.sigstore import encoding
 from schedkit.model.images import Descriptor
 from schedkit.model.patterns import parse_pattern
-from schedkit.model.trust import Exactly, Identity, Key, Rule, Step, TrustPolicy
+from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
 from schedkit.oci.sources import Content
 
 Policy = Callable[[Made], TrustPolicy]
@@ -40,12 +40,12 @@ def by_expression(_: Made) -> TrustPolicy:
 
 def by_key(made: Made) -> TrustPolicy:
     """Whoever has the key."""
-    return TrustPolicy(Rule(keys=(Key("signer.pub", made.public_key),)))
+    return TrustPolicy(Rule(keys=(NamedFile("signer.pub", made.public_key),)))
 
 
 def by_logged_key(made: Made) -> TrustPolicy:
     """Whoever has the key, and uses it in public."""
-    return TrustPolicy(Rule(keys=(Key("signer.pub", made.public_key),), require_log=True))
+    return TrustPolicy(Rule(keys=(NamedFile("signer.pub", made.public_key),), require_log=True))
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ def _nobody_here(made: Made) -> TrustPolicy:
 
 
 def _no_key(made: Made) -> TrustPolicy:
-    return TrustPolicy(Rule(keys=(Key("signer.pub", b"no key"),)))
+    return TrustPolicy(Rule(keys=(NamedFile("signer.pub", b"no key"),)))
 
 
 CASES: tuple[Case, ...] = (

@@ -40,7 +40,7 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
 
     policy = read_policy(tmp_path / "policy.yaml")
 
-    assert policy.rule.keys[0].pem == made.public_key
+    assert policy.rule.keys[0].content == made.public_key
     assert rootfiles.document_for(policy, rootfiles.embedded()) == made.root
     check_policy(policy)
 

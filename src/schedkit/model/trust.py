@@ -129,11 +129,11 @@ class InvalidPolicy(ValueError):  # noqa: N818 - named after what is wrong
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A public key that may sign."""
+class NamedFile:
+    """A file that a policy names, a public key or the trusted root, with what was in it."""
 
     path: str
-    pem: bytes
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Identity:
 class Rule:
     """Who may sign, for some repositories."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[NamedFile, ...] = ()
     identities: tuple[Identity, ...] = ()
     require_log: bool = False
     """Whether a signature by key must be in a transparency log; one without a key always must."""
@@ -184,7 +184,7 @@ class TrustPolicy:
     """By registry, folder or repository; the longest name that fits counts, alone."""
     log_url: str | None = None
     """The log that must have the entry, with the logs below its host name; None: any trusted one."""
-    trusted_root: Key | None = None
+    trusted_root: NamedFile | None = None
     """A file with the authorities and logs to trust instead of Sigstore's own."""
 
     def rule_for(self, repository: str) -> Rule:
@@ -241,16 +241,16 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
     )
 
 
-def _key(item: object, where: str, read: Read) -> Key:
+def _key(item: object, where: str, read: Read) -> NamedFile:
     fields = _fields(item, where, ("path",))
     if "path" not in fields:
         raise InvalidPolicy(f"{where} names no file; write `path: FILE` with a public key in PEM")
     return _file(fields["path"], f"{where}.path", read)
 
 
-def _file(value: object, where: str, read: Read) -> Key:
+def _file(value: object, where: str, read: Read) -> NamedFile:
     path = _text(value, where)
-    return Key(path, read(path))
+    return NamedFile(path, read(path))
 
 
 def _identity(item: object, where: str) -> Identity:
@@ -332,13 +332,13 @@ def _content(policy: TrustPolicy) -> object:
         "rule": _rule_content(policy.rule),
         "repositories": {name: _rule_content(rule) for name, rule in policy.repositories.items()},
         "log_url": policy.log_url,
-        "trusted_root": policy.trusted_root.pem if policy.trusted_root else None,
+        "trusted_root": policy.trusted_root.content if policy.trusted_root else None,
     }
 
 
 def _rule_content(rule: Rule) -> object:
     return {
-        "keys": [[key.path, key.pem] for key in rule.keys],
+        "keys": [[key.path, key.content] for key in rule.keys],
         "identities": [[_words(one.issuer), _words(one.subject)] for one in rule.identities],
         "require_log": rule.require_log,
     }

@@ -35,10 +35,10 @@ def check_policy(policy: TrustPolicy) -> None:
         for rule in (policy.rule, *policy.repositories.values()):
             for key in rule.keys:
                 what = f"the key {key.path}"
-                signatures.load_pem(key.pem)
+                signatures.load_pem(key.content)
         if policy.trusted_root is not None:
             what = f"trustedRoot {policy.trusted_root.path}"
-            trustedroots.parse_root(policy.trusted_root.pem)
+            trustedroots.parse_root(policy.trusted_root.content)
     except (signatures.UnusableKey, trustedroots.InvalidRoot) as error:
         raise InvalidPolicy(f"{what} cannot be used: {error}") from error
 

@@ -87,4 +87,4 @@ def current(folder: Path) -> DatedRoot:
 
 def document_for(policy: TrustPolicy, usual: DatedRoot) -> bytes:
     """The trusted root that the policy names, or the usual one."""
-    return policy.trusted_root.pem if policy.trusted_root is not None else usual.document
+    return policy.trusted_root.content if policy.trusted_root is not None else usual.document
