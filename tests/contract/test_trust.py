@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -92,7 +92,7 @@ def test_a_signature_by_key_is_accepted(cosign: Cosign, key: Key, image: Pushed,
 def test_a_signature_by_key_in_a_log_is_accepted_where_it_has_to_be_in_one(
     cosign: Cosign, key: Key, image: Pushed, sigstore: Sigstore, source: Registry
 ) -> None:
-    policy = TrustPolicy(dataclasses.replace(by_key(key).rule, require_log=True))
+    policy = TrustPolicy(msgspec.structs.replace(by_key(key).rule, require_log=True))
     root = root_of(sigstore.trust)
     cosign.sign(image.reference, key)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, REPOSITORY, Leaf, Made, Recipe, Shelf, Workshop
@@ -324,11 +325,11 @@ def _another_logged_signature(body: Any) -> None:
 
 
 def _log_elsewhere(made: Made) -> TrustPolicy:
-    return dataclasses.replace(by_identity(made), log_url="https://rekor.elsewhere.test")
+    return msgspec.structs.replace(by_identity(made), log_url="https://rekor.elsewhere.test")
 
 
 def _nobody_here(made: Made) -> TrustPolicy:
-    return dataclasses.replace(by_identity(made), repositories={str(REPOSITORY): Rule()})
+    return msgspec.structs.replace(by_identity(made), repositories={str(REPOSITORY): Rule()})
 
 
 def _no_key(made: Made) -> TrustPolicy:

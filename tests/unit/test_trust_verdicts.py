@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rig.errors import Unavailable
@@ -73,10 +73,10 @@ def test_a_tag_needs_the_registry_but_not_the_evidence(verdicts: Verdicts, made:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda policy: dataclasses.replace(policy, rule=Rule()), id="the signers"),
-        pytest.param(lambda policy: dataclasses.replace(policy, log_url="https://a.test"), id="the log"),
+        pytest.param(lambda policy: msgspec.structs.replace(policy, rule=Rule()), id="the signers"),
+        pytest.param(lambda policy: msgspec.structs.replace(policy, log_url="https://a.test"), id="the log"),
         pytest.param(
-            lambda policy: dataclasses.replace(policy, repositories={"a.test": policy.rule}),
+            lambda policy: msgspec.structs.replace(policy, repositories={"a.test": policy.rule}),
             id="a rule elsewhere",
         ),
     ],

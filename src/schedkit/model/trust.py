@@ -8,11 +8,10 @@ holds one need not ask again.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NoReturn, final
 
@@ -128,16 +127,14 @@ class InvalidPolicy(ValueError):  # noqa: N818 - named after what is wrong
     """A trust policy that cannot be used: where, why, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(msgspec.Struct, frozen=True):
     """A file that a policy names, a public key or the trusted root, with what was in it."""
 
     path: str
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Exactly:
+class Exactly(msgspec.Struct, frozen=True):
     """A name that has to be this one."""
 
     text: str
@@ -147,8 +144,7 @@ class Exactly:
         return len(text) <= MAX_TEXT and text == self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Whom an issuer may vouch for."""
 
     issuer: Exactly | Pattern
@@ -159,8 +155,7 @@ class Identity:
         return self.issuer.matches(issuer) and self.subject.matches(subject)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """Who may sign, for some repositories."""
 
     keys: tuple[NamedFile, ...] = ()
@@ -174,13 +169,12 @@ class Rule:
         return not self.keys and not self.identities
 
 
-@dataclass(frozen=True, slots=True)
-class TrustPolicy:
+class TrustPolicy(msgspec.Struct, frozen=True):
     """Who may sign what; an empty one trusts nobody."""
 
-    rule: Rule = field(default_factory=Rule)
+    rule: Rule = Rule()
     """For repositories that no other rule names."""
-    repositories: Mapping[str, Rule] = field(default_factory=dict)
+    repositories: dict[str, Rule] = {}
     """By registry, folder or repository; the longest name that fits counts, alone."""
     log_url: str | None = None
     """The log that must have the entry, with the logs below its host name; None: any trusted one."""
@@ -300,10 +294,15 @@ def _fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any
         raise InvalidPolicy(f"{where} is not a mapping; write {known[0]}: …")
     for key in value:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {hint}")
+            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {_hint(str(key), known)}")
     return value
+
+
+def _hint(key: str, known: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - a right policy needs none of it
+
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
 def _items(value: object, where: str, limit: int) -> Sequence[object]:

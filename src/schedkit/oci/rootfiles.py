@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -69,7 +68,7 @@ def embedded() -> DatedRoot:
 
 def embedded_file(name: str) -> bytes:
     """One of the files that `tools/sigstoreroot.py` keeps up to date."""
-    return (resources.files("schedkit.oci") / "sigstore" / name).read_bytes()
+    return (Path(__file__).with_name("sigstore") / name).read_bytes()
 
 
 def current(folder: Path) -> DatedRoot:
