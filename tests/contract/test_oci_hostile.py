@@ -30,6 +30,7 @@ from rig.hostile import (
 from rig.ordeals import (
     BRIEF,
     GOOD_MANIFEST,
+    HASTY,
     IMAGE,
     LAYER,
     LAYER_ENTRY,
@@ -56,10 +57,8 @@ def client() -> Iterator[Registry]:
 
 
 @pytest.fixture(scope="module")
-def quick_client() -> Iterator[Registry]:
-    """Which expects ten mebibytes a second."""
-    quick = Patience(total_s=1, attempts=2, first_delay_s=0.02, slowest_bytes_per_s=10 * MIB)
-    with Registry(Settings(patience=quick)) as client:
+def hasty_client() -> Iterator[Registry]:
+    with Registry(Settings(patience=HASTY)) as client:
         yield client
 
 
@@ -106,12 +105,7 @@ def test_the_honest_answer_that_all_others_differ_from_is_accepted(client: Regis
         pytest.param(
             always(head(200, {"Content-Length": "9" * 18})), TooLarge, "is the most", id="announced as huge"
         ),
-        pytest.param(
-            dripping(answer(200, MANIFEST)), Unreachable, "too slow", id="dripping from its first byte"
-        ),
         pytest.param(always(b"garbage\r\n\r\n"), Unreachable, "broke off", id="no HTTP at all"),
-        pytest.param(silent, Unreachable, "too slow", id="silent"),
-        pytest.param(_only_preliminaries, Unreachable, "too slow", id="never more than preliminaries"),
         pytest.param(
             always(head(200, {"Content-Length": "999", "Content-Type": IMAGE_MANIFEST}), MANIFEST),
             Unreachable,
@@ -168,7 +162,7 @@ def test_a_manifest_that_comes_as_it_should_not_is_refused(
 ) -> None:
     serve_manifest(server, behaviour)
 
-    with limits(seconds=6, mebibytes=24), pytest.raises(expected, match=sentence) as refusal:
+    with limits(seconds=20, mebibytes=24), pytest.raises(expected, match=sentence) as refusal:
         client.resolve(tagged(server))
 
     assert type(refusal.value) is expected
@@ -185,7 +179,6 @@ def test_a_manifest_that_comes_as_it_should_not_is_refused(
         pytest.param(
             always(answer(200, _gzip_bomb(), Content_Encoding="gzip")), Refused, "encoded", id="a gzip bomb"
         ),
-        pytest.param(dripping(head(200) + LAYER), Unreachable, "too slow", id="dripping"),
         pytest.param(
             always(head(200, {"Content-Length": str(len(LAYER))}), LAYER[:99]),
             Unreachable,
@@ -196,7 +189,7 @@ def test_a_manifest_that_comes_as_it_should_not_is_refused(
 )
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "in pieces"])
 def test_a_blob_that_is_not_what_was_announced_is_refused(
-    quick_client: Registry,
+    client: Registry,
     server: Server,
     behaviour: Behaviour,
     expected: type[RegistryError],
@@ -205,8 +198,8 @@ def test_a_blob_that_is_not_what_was_announced_is_refused(
 ) -> None:
     serve_layer(server, behaviour)
 
-    with limits(seconds=6, mebibytes=24), pytest.raises(expected, match=sentence):
-        _read_layer(quick_client, repository(server), whole=whole)
+    with limits(seconds=20, mebibytes=24), pytest.raises(expected, match=sentence):
+        _read_layer(client, repository(server), whole=whole)
 
 
 def _read_layer(client: Registry, repository: Repository, *, whole: bool) -> None:
@@ -216,11 +209,36 @@ def _read_layer(client: Registry, repository: Repository, *, whole: bool) -> Non
         collections.deque(client.stream(repository, LAYER_ENTRY), maxlen=0)
 
 
-def test_a_server_that_accepts_and_says_nothing_does_not_hold_us(client: Registry) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, limits(seconds=6, mebibytes=8):
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param(dripping(answer(200, MANIFEST)), id="dripping from the first byte"),
+        pytest.param(silent, id="silent"),
+        pytest.param(_only_preliminaries, id="never more than preliminaries"),
+    ],
+)
+def test_a_server_that_wastes_time_does_not_hold_us(
+    hasty_client: Registry, server: Server, behaviour: Behaviour
+) -> None:
+    serve_manifest(server, behaviour)
+
+    with limits(seconds=8, mebibytes=24), pytest.raises(Unreachable, match="too slow"):
+        hasty_client.resolve(tagged(server))
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "in pieces"])
+def test_a_blob_that_drips_does_not_hold_us(hasty_client: Registry, server: Server, whole: bool) -> None:
+    serve_layer(server, dripping(head(200) + LAYER))
+
+    with limits(seconds=8, mebibytes=24), pytest.raises(Unreachable, match="too slow"):
+        _read_layer(hasty_client, repository(server), whole=whole)
+
+
+def test_a_server_that_accepts_and_says_nothing_does_not_hold_us(hasty_client: Registry) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, limits(seconds=8, mebibytes=8):
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(Unreachable, match="too slow"):
-            client.resolve(Reference(Repository(host, "a")))
+            hasty_client.resolve(Reference(Repository(host, "a")))
 
 
 def test_a_manifest_asked_for_by_digest_is_that_one_or_none(client: Registry, server: Server) -> None:
@@ -269,7 +287,7 @@ def test_retry_after_is_waited_for(client: Registry, server: Server) -> None:
 def test_nobody_waits_longer_than_an_operation_may_take(client: Registry, server: Server) -> None:
     serve_manifest(server, always(answer(429, Retry_After="86400")))
 
-    with limits(seconds=6, mebibytes=8), pytest.raises(Unreachable, match="429") as refusal:
+    with limits(seconds=20, mebibytes=8), pytest.raises(Unreachable, match="429") as refusal:
         client.resolve(tagged(server))
 
     assert refusal.value.retry_after_s == 86400
@@ -322,11 +340,11 @@ def test_nothing_but_our_errors_comes_out_of_broken_answers(server: Server, coun
     whole = {
         "manifests/v1": answer(200, MANIFEST, Content_Type=IMAGE_MANIFEST),
         "referrers/": answer(200, index.encode(), Content_Type=IMAGE_INDEX),
-        "tags/list": answer(200, b'{"tags": ["a"]}', Link='</v2/a/tags/list?b>; rel="next"'),
+        "tags/list": answer(200, b'{"tags": ["a"]}', Link='</v2/a/tags/end>; rel="next"'),
     }
     outcomes: collections.Counter[str] = collections.Counter()
 
-    with Registry(Settings(patience=Patience(total_s=2, attempts=1))) as client:
+    with Registry(Settings(patience=Patience(total_s=15, attempts=1))) as client:
         calls: dict[str, Callable[[], object]] = {
             "manifests/v1": lambda: client.resolve(tagged(server)),
             "referrers/": lambda: client.referrers(repository(server), IMAGE),

@@ -22,7 +22,10 @@ from schedkit.oci.connections import Patience
 from schedkit.oci.contents import digest_of
 
 MIB = 1024 * 1024
-BRIEF = Patience(total_s=1.2, attempts=3, first_delay_s=0.02, longest_delay_s=0.1)
+# time enough for all but those who waste it, even on a busy machine
+BRIEF = Patience(total_s=15, attempts=3, first_delay_s=0.02, longest_delay_s=0.1)
+# for those who do
+HASTY = Patience(total_s=1, attempts=3, first_delay_s=0.02, slowest_bytes_per_s=10 * MIB)
 LAYER = bytes(range(256)) * 4096
 LAYER_ENTRY = Descriptor("application/octet-stream", digest_of(LAYER), len(LAYER))
 MANIFEST = json.dumps(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from schedkit.model.images import Repository
-from schedkit.oci.answers import join_address, retry_after
+from schedkit.oci.addresses import join_address
+from schedkit.oci.answers import retry_after
 from schedkit.oci.authentication import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
-from schedkit.oci.errors import Refused, Unauthorized
+from schedkit.oci.errors import Refused, RegistryError, Unauthorized
 from schedkit.oci.mirrors import Mirrors
-from schedkit.oci.proxies import Proxies, is_loopback, read_proxies
+from schedkit.oci.proxies import Proxies, is_loopback, parse_proxy, read_proxies
+from schedkit.oci.transport import tls_context
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,34 @@ def test_some_hosts_need_no_proxy(no_proxy: str, host: str, bypassed: bool) -> N
     proxies = read_proxies({"HTTPS_PROXY": "http://p:1", "NO_PROXY": no_proxy})
 
     assert proxies.proxy_for("https", host) == ("" if bypassed else "http://p:1")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://a", ("http://a", None)),
+        ("https://u%40:p@a:8/", ("https://a:8", ("u@", "p"))),
+        ("http://u@[::1]:8", ("http://[::1]:8", ("u", ""))),
+    ],
+)
+def test_a_proxy_may_ask_for_a_login(url: str, expected: tuple[str, tuple[str, str] | None]) -> None:
+    assert parse_proxy(url) == expected
+
+
+@pytest.mark.parametrize("url", ["socks5://a", "http://", "http://a:x", "http://u:secret@a b", "http://[::1"])
+def test_what_cannot_be_a_proxy_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(RegistryError, match="cannot be a proxy") as refusal:
+        parse_proxy(url)
+
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("no certificate")
+
+    for name in ("ca", "missing"):
+        with pytest.raises(RegistryError, match=f"{name} cannot be read as certificates"):
+            tls_context(tmp_path / name)
 
 
 def test_loopback_is_what_never_leaves_the_machine() -> None:
@@ -121,6 +153,9 @@ def test_a_challenge_that_nobody_can_meet_is_told(header: str) -> None:
         ("http://evil.test/token", "127.0.0.1:2", False, False),
         ("https://user:pw@auth.test/", "r.test", True, False),
         ("file:///token", "r.test", True, False),
+        ("https://[::1/token", "r.test", True, False),
+        ("https://auth.test:99999/token", "r.test", True, False),
+        ("https://auth.t\u00e9st/token", "r.test", True, False),
         ("/token", "r.test", True, False),
         ("", "r.test", False, False),
     ],

@@ -1,10 +1,10 @@
-"""Reading what a server answered: up to a limit, undecoded, and led nowhere but to the web."""
+"""Reading what a server answered: up to a limit, and undecoded."""
 
 from __future__ import annotations
 
 import time
 from email.utils import parsedate_to_datetime
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
@@ -12,7 +12,6 @@ from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.transport import Response
 
 _LARGEST_COMPLAINT = 8 * 1024
-_LONGEST_ADDRESS = 8 * 1024
 
 
 def read_bounded(response: Response, limit: int) -> bytes:
@@ -46,21 +45,6 @@ def refuse_encoded(response: Response) -> None:
         raise Refused(f"{_said(response)} is encoded as {encoding[:40]!r}, though no encoding was asked for")
 
 
-def join_address(base: str, location: str) -> str:
-    """Where a server sends us, as an absolute http or https URL; `Refused` if it is none."""
-    try:
-        joined = urljoin(base, location)
-        parts = urlsplit(joined)
-        usable = parts.scheme in {"http", "https"} and parts.hostname and not parts.username
-        port_is_number = parts.port is None or parts.port > 0
-    except ValueError:
-        usable = port_is_number = False
-    acceptable = location.isascii() and 0 < len(location) <= _LONGEST_ADDRESS
-    if not (acceptable and usable and port_is_number):
-        raise Refused(f"{urlsplit(base).netloc} sends us to {location[:80]!r}, which is no usable address")
-    return joined
-
-
 def retry_after(value: str) -> float | None:
     """The seconds that a Retry-After header asks to wait, from a number or a date; None: it does not say."""
     if value.strip().isdecimal():
@@ -69,12 +53,6 @@ def retry_after(value: str) -> float | None:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
-
-
-def origin(url: str) -> tuple[str, str, int]:
-    """What must be the same for a login to go along: scheme, host and port."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def complaint(response: Response) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import Repository
+from schedkit.oci.addresses import split_address
 from schedkit.oci.errors import Refused, Unauthorized
 from schedkit.oci.proxies import is_loopback
 
@@ -78,12 +79,9 @@ def parse_challenge(header: str, *, host: str) -> Challenge:
 
 def refuse_unsafe_realm(challenge: Challenge, *, host: str, secure: bool) -> None:
     """Let a token server's address pass only if asking it is as safe as asking the registry."""
-    url = urlsplit(challenge.realm)
-    if url.scheme == "https" and url.hostname and not url.username:
-        return
-    if not secure and url.scheme == "http" and url.hostname == host_name(host):
-        return
-    if not secure and url.scheme == "http" and url.hostname and is_loopback(url.hostname):
+    url = split_address(challenge.realm)
+    name = url.hostname or "" if url else ""
+    if url and (url.scheme == "https" or (not secure and (name == host_name(host) or is_loopback(name)))):
         return
     raise Refused(
         f"{host} names a token server that is not safe to send a login to: {challenge.realm[:80]!r}"

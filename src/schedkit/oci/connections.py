@@ -13,7 +13,8 @@ from urllib.parse import urlencode, urlsplit
 from schedkit import __version__
 from schedkit.model.images import Repository
 from schedkit.oci import authentication
-from schedkit.oci.answers import complaint, join_address, origin, read_bounded, retry_after
+from schedkit.oci.addresses import join_address, origin
+from schedkit.oci.answers import complaint, read_bounded, retry_after
 from schedkit.oci.authentication import Challenge, Credentials, Login
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.transport import Request, Response, Transport

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
+
+from schedkit.oci.errors import RegistryError
+
+_PLACE = re.compile(r"(\[[0-9a-fA-F:]+\]|[-.\w]+)(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,16 @@ def read_proxies(environment: Mapping[str, str]) -> Proxies:
         https=value("https_proxy") or value("all_proxy"),
         bypassed=tuple(host for host in hosts if host),
     )
+
+
+def parse_proxy(url: str) -> tuple[str, tuple[str, str] | None]:
+    """A proxy's address, and its name and password if the URL has them."""
+    scheme, _, rest = url.partition("://")
+    login, at, place = rest.rstrip("/").rpartition("@")
+    if scheme not in {"http", "https"} or not _PLACE.fullmatch(place):
+        raise RegistryError(f"{scheme}://{place} cannot be a proxy: write http://host:port")
+    name, _, password = login.partition(":")
+    return f"{scheme}://{place}", (unquote(name), unquote(password)) if at else None
 
 
 def is_loopback(host: str) -> bool:

@@ -18,7 +18,8 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
 from schedkit.oci import uploads
-from schedkit.oci.answers import join_address, refuse_unfit
+from schedkit.oci.addresses import join_address
+from schedkit.oci.answers import refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
 from schedkit.oci.connections import Answer, Ask, Connection, Patience
 from schedkit.oci.contents import content_of, read_index, read_manifest, verified
@@ -32,7 +33,7 @@ from schedkit.oci.transport import Transport, tls_context
 T = TypeVar("T")
 
 _MOST_TAGS = 50_000
-_MOST_PAGES = 200
+_MOST_PAGES = 100
 _LARGEST_PAGE = manifests.LARGEST_MANIFEST
 _ACCEPTED = ", ".join((*manifests.MANIFEST_TYPES, *manifests.INDEX_TYPES))
 # what registries without the referrers API answer; the specification says 404

@@ -19,8 +19,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
-from schedkit.oci.errors import Refused, Unreachable
-from schedkit.oci.proxies import Proxies
+from schedkit.oci.errors import Refused, RegistryError, Unreachable
+from schedkit.oci.proxies import Proxies, parse_proxy
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
@@ -96,7 +96,7 @@ class Transport:
         if proxy not in self._pools:
             self._pools[proxy] = httpcore2.ConnectionPool(
                 ssl_context=self._tls,
-                proxy=_raw_proxy(proxy) if proxy else None,
+                proxy=_raw_proxy(proxy),
                 max_connections=_CONNECTIONS,
                 max_keepalive_connections=_CONNECTIONS,
                 keepalive_expiry=_IDLE_S,
@@ -108,18 +108,19 @@ class Transport:
 def tls_context(ca_file: Path | None) -> ssl.SSLContext:
     """Trust in the system's authorities, and in those of the file."""
     context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
+    try:
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
+    except OSError as error:  # as ssl's own errors are, too
+        raise RegistryError(f"{ca_file} cannot be read as certificates of authorities: {error}") from error
     return context
 
 
-def _raw_proxy(url: str) -> httpcore2.Proxy:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise Unreachable(f"the proxy {parts.scheme}://{parts.hostname} is not an http or https URL")
-    auth = (parts.username or "", parts.password or "") if parts.username else None
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return httpcore2.Proxy(f"{parts.scheme}://{parts.hostname}:{port}", auth=auth)
+def _raw_proxy(url: str) -> httpcore2.Proxy | None:
+    if not url:
+        return None
+    address, login = parse_proxy(url)
+    return httpcore2.Proxy(address, auth=login)
 
 
 def _raw_request(request: Request, url: SplitResult) -> httpcore2.Request:
