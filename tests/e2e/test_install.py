@@ -78,8 +78,10 @@ class Operator:
         return int(self.site.node.read("/sys/kernel/sched_ext/enable_seq"))
 
     def pods(self) -> list[JsonObject]:
+        """The manager's pods, without those that are on their way out."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        return self.cluster.client.items(path, labelSelector="control-plane=controller-manager")
+        pods = self.cluster.client.items(path, labelSelector="control-plane=controller-manager")
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
     def ready_pods(self) -> dict[str, JsonObject]:
         """The manager's pods that are Ready, by uid."""
