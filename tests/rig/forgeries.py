@@ -18,7 +18,7 @@ import msgspec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, REPOSITORY, Leaf, Made, Recipe, Shelf, Workshop
-from rig.sigstore import encoding
+from rig.sigstore import encoding, merkle
 from schedkit.model.images import Descriptor
 from schedkit.model.patterns import parse_pattern
 from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
@@ -245,6 +245,17 @@ def _checkpoint(change: Callable[[str], str]) -> Callable[[Any], None]:
         checkpoint["envelope"] = change(checkpoint["envelope"])
 
     return edit
+
+
+def _own_tree(bundle: Any) -> None:
+    """Proof and checkpoint agree, on a tree with this one entry; the log signed another."""
+    entry = bundle[_MATERIAL]["tlogEntries"][0]
+    proof = entry["inclusionProof"]
+    root = encoding.b64(merkle.leaf_hash(base64.b64decode(entry["canonicalizedBody"])))
+    note, _, signatures = proof["checkpoint"]["envelope"].partition("\n\n")
+    forged = f"{note.partition(chr(10))[0]}\n1\n{root}\n\n{signatures}"
+    proof |= {"logIndex": "0", "treeSize": "1", "rootHash": root, "hashes": []}
+    proof["checkpoint"] = {"envelope": forged}
 
 
 def _larger_tree(note: str) -> str:
@@ -549,6 +560,7 @@ CASES: tuple[Case, ...] = (
     _case(Step.LOG, "the proof is for no position", BUNDLE, bundle=_set(*_PROOF, "logIndex", to="999999")),
     _case(Step.LOG, "the proof is too short", BUNDLE, bundle=_set(*_PROOF, "hashes", to=[])),
     _case(Step.LOG, "the checkpoint was changed", BUNDLE, bundle=_checkpoint(_larger_tree)),
+    _case(Step.LOG, "a tree of the forger's own", BUNDLE, bundle=_own_tree),
     _case(
         Step.LOG,
         "the checkpoint is not signed",
