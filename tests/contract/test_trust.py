@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -63,7 +64,7 @@ PRIVATE_KEYS = {
 
 
 def by_key(key: Key) -> TrustPolicy:
-    return TrustPolicy(Rule(keys=(trust.Key("cosign.pub", key.public.read_bytes()),)))
+    return TrustPolicy(Rule(keys=(trust.NamedFile("cosign.pub", key.public.read_bytes()),)))
 
 
 def by_identity(subject: str = IDENTITY, issuer: str = ISSUER) -> TrustPolicy:
@@ -86,6 +87,21 @@ def test_a_signature_by_key_is_accepted(cosign: Cosign, key: Key, image: Pushed,
     verified = verdict(source, image, by_key(key))
 
     assert (verified.digest, verified.signer, verified.mode) == (image.digest, "cosign.pub", Mode.KEY)
+
+
+def test_a_signature_by_key_in_a_log_is_accepted_where_it_has_to_be_in_one(
+    cosign: Cosign, key: Key, image: Pushed, sigstore: Sigstore, source: Registry
+) -> None:
+    policy = TrustPolicy(msgspec.structs.replace(by_key(key).rule, require_log=True))
+    root = root_of(sigstore.trust)
+    cosign.sign(image.reference, key)
+
+    with pytest.raises(Refusal) as refused:
+        verdict(source, image, policy, root)
+    cosign.sign_logged(image.reference, key, sigstore)
+
+    assert refused.value.step is Step.LOG
+    assert verdict(source, image, policy, root).time is not None
 
 
 @pytest.mark.parametrize(("major", "kind"), [(2, "Ed25519"), (3, "P-384"), (3, "RSA")])

@@ -17,9 +17,9 @@ from rig.forging import REPOSITORY, SIMPLE, Shelf
 from schedkit.model.images import Digest, Reference
 from schedkit.model.patterns import parse_pattern
 from schedkit.model.trust import PUBLIC_LOG, Exactly, Identity, Refusal, Rule, Step, TrustPolicy, Verified
-from schedkit.oci import trustedroots
+from schedkit.oci import rootfiles
 from schedkit.oci.bundles import parse_bundle
-from schedkit.oci.trustedroots import TrustedRoot
+from schedkit.oci.trustedroots import TrustedRoot, parse_root
 from schedkit.oci.verification import Question, judge, verify
 
 # whoever it was: the point is that Sigstore vouches for them
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def root() -> TrustedRoot:
-    return trustedroots.embedded().root
+    return parse_root(rootfiles.embedded().document)
 
 
 @pytest.fixture

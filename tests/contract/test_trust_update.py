@@ -24,8 +24,9 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]  # as above
 )
 
 from rig.forging import Workshop
-from schedkit.oci import trustedroots
-from schedkit.oci.trustupdate import UpdateFailed, current, update
+from schedkit.oci import rootfiles
+from schedkit.oci.rootfiles import current
+from schedkit.oci.trustupdate import UpdateFailed, update
 
 TODAY = dt.datetime.now(dt.UTC).date()
 
@@ -103,7 +104,7 @@ def newer() -> bytes:
 
 
 def test_before_any_update_the_embedded_root_is_in_use(folder: Path) -> None:
-    assert current(folder).root.document == trustedroots.embedded().root.document
+    assert current(folder).document == rootfiles.embedded().document
 
 
 def test_an_update_is_in_use_from_then_on(
@@ -113,7 +114,7 @@ def test_an_update_is_in_use_from_then_on(
 
     updated = update(folder, TODAY, url=url, first_root=repository.first_root)
 
-    assert updated.root.document == newer
+    assert updated.document == newer
     assert current(folder) == updated
     assert updated.age(TODAY) == dt.timedelta()
 
@@ -122,7 +123,7 @@ def test_new_keys_are_followed(repository: Repository, url: str, folder: Path, n
     repository.rotate()
     repository.publish(newer)
 
-    assert update(folder, TODAY, url=url, first_root=repository.first_root).root.document == newer
+    assert update(folder, TODAY, url=url, first_root=repository.first_root).document == newer
 
 
 @pytest.mark.parametrize(
@@ -182,16 +183,15 @@ def test_an_update_that_others_could_have_written_is_not_in_use(
 
     found = current(folder)
 
-    assert found.root.document == trustedroots.embedded().root.document
-    assert found.why_not_newer is not None
-    assert "chmod go-w" in found.why_not_newer
+    assert found.document == rootfiles.embedded().document
+    assert "chmod go-w" in str(found.warning(TODAY))
 
 
 def test_an_update_older_than_the_package_is_not_in_use(
     repository: Repository, url: str, folder: Path, newer: bytes
 ) -> None:
     repository.publish(newer)
-    embedded = trustedroots.embedded()
+    embedded = rootfiles.embedded()
     update(folder, embedded.origin.taken - dt.timedelta(days=1), url=url, first_root=repository.first_root)
 
-    assert current(folder).root.document == embedded.root.document
+    assert current(folder).document == embedded.document

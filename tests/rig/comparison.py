@@ -82,7 +82,7 @@ class Bench:
         rule = policy.rule
         if rule.keys:
             file = self.folder / f"key-{number}.pub"
-            file.write_bytes(rule.keys[0].pem)
+            file.write_bytes(rule.keys[0].content)
             return ["--key", str(file), *([] if rule.require_log else ["--insecure-ignore-tlog"])]
         flags = []
         for name, wanted in (

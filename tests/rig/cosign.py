@@ -97,6 +97,21 @@ class Cosign:
             where = ["--signing-config", str(self._nowhere("signing-config")), *self._trust_nobody()]
         self._run("sign", "--key", str(key.private), *where, *self._registry, "--yes", reference)
 
+    def sign_logged(self, reference: str, key: Key, sigstore: Sigstore) -> None:
+        """Sign with a key, and have the stand-in's log keep it."""
+        trust = sigstore.trust
+        if self.major == 2:
+            where = ["--rekor-url", sigstore.url]
+        else:
+            where = [
+                "--signing-config",
+                str(sigstore.signing_config),
+                "--trusted-root",
+                str(trust.trusted_root),
+            ]
+        arguments = ["--key", str(key.private), *where, *self._registry, "--yes", reference]
+        self._run("sign", *arguments, trust=trust)
+
     def verify(self, reference: str, key: Key) -> Verdict:
         """Ask whether this key signed that image; cosign 3 knows both kinds of signature."""
         how = ["--offline"] if self.major == 2 else self._trust_nobody()

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, REPOSITORY, Leaf, Made, Recipe, Shelf, Workshop
-from rig.sigstore import encoding
+from rig.sigstore import encoding, merkle
 from schedkit.model.images import Descriptor
 from schedkit.model.patterns import parse_pattern
-from schedkit.model.trust import Exactly, Identity, Key, Rule, Step, TrustPolicy
+from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
 from schedkit.oci.sources import Content
 
 Policy = Callable[[Made], TrustPolicy]
@@ -40,12 +41,12 @@ def by_expression(_: Made) -> TrustPolicy:
 
 def by_key(made: Made) -> TrustPolicy:
     """Whoever has the key."""
-    return TrustPolicy(Rule(keys=(Key("signer.pub", made.public_key),)))
+    return TrustPolicy(Rule(keys=(NamedFile("signer.pub", made.public_key),)))
 
 
 def by_logged_key(made: Made) -> TrustPolicy:
     """Whoever has the key, and uses it in public."""
-    return TrustPolicy(Rule(keys=(Key("signer.pub", made.public_key),), require_log=True))
+    return TrustPolicy(Rule(keys=(NamedFile("signer.pub", made.public_key),), require_log=True))
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,17 @@ def _checkpoint(change: Callable[[str], str]) -> Callable[[Any], None]:
     return edit
 
 
+def _own_tree(bundle: Any) -> None:
+    """Proof and checkpoint agree, on a tree with this one entry; the log signed another."""
+    entry = bundle[_MATERIAL]["tlogEntries"][0]
+    proof = entry["inclusionProof"]
+    root = encoding.b64(merkle.leaf_hash(base64.b64decode(entry["canonicalizedBody"])))
+    note, _, signatures = proof["checkpoint"]["envelope"].partition("\n\n")
+    forged = f"{note.partition(chr(10))[0]}\n1\n{root}\n\n{signatures}"
+    proof |= {"logIndex": "0", "treeSize": "1", "rootHash": root, "hashes": []}
+    proof["checkpoint"] = {"envelope": forged}
+
+
 def _larger_tree(note: str) -> str:
     origin, size, rest = note.split("\n", 2)
     return f"{origin}\n{int(size) + 1}\n{rest}"
@@ -324,15 +336,15 @@ def _another_logged_signature(body: Any) -> None:
 
 
 def _log_elsewhere(made: Made) -> TrustPolicy:
-    return dataclasses.replace(by_identity(made), log_url="https://rekor.elsewhere.test")
+    return msgspec.structs.replace(by_identity(made), log_url="https://rekor.elsewhere.test")
 
 
 def _nobody_here(made: Made) -> TrustPolicy:
-    return dataclasses.replace(by_identity(made), repositories={str(REPOSITORY): Rule()})
+    return msgspec.structs.replace(by_identity(made), repositories={str(REPOSITORY): Rule()})
 
 
 def _no_key(made: Made) -> TrustPolicy:
-    return TrustPolicy(Rule(keys=(Key("signer.pub", b"no key"),)))
+    return TrustPolicy(Rule(keys=(NamedFile("signer.pub", b"no key"),)))
 
 
 CASES: tuple[Case, ...] = (
@@ -548,6 +560,7 @@ CASES: tuple[Case, ...] = (
     _case(Step.LOG, "the proof is for no position", BUNDLE, bundle=_set(*_PROOF, "logIndex", to="999999")),
     _case(Step.LOG, "the proof is too short", BUNDLE, bundle=_set(*_PROOF, "hashes", to=[])),
     _case(Step.LOG, "the checkpoint was changed", BUNDLE, bundle=_checkpoint(_larger_tree)),
+    _case(Step.LOG, "a tree of the forger's own", BUNDLE, bundle=_own_tree),
     _case(
         Step.LOG,
         "the checkpoint is not signed",

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from rig import certificates
-from rig.distribution import IMAGE_MANIFEST, digest_of
+from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST, digest_of
 from rig.sigstore import documents, encoding, merkle
 from rig.sigstore.authority import CertificateAuthority, CertificateLog
 from rig.sigstore.transparency import TransparencyLog
@@ -81,6 +81,8 @@ class Recipe:
     simple: bool = False
     """As cosign 2 stores it, instead of a bundle."""
     version: str = BUNDLE
+    index: bool = False
+    """The image is an index of several platforms."""
     leaf: Leaf | None = field(default_factory=Leaf)
     """None: signed with a key."""
     key: str = "p256"
@@ -266,7 +268,7 @@ class Workshop:
     def make(self, recipe: Recipe) -> Made:
         """Follow the recipe."""
         shelf = Shelf()
-        image = self._image(shelf)
+        image = self._index(shelf) if recipe.index else self._image(shelf)
         certificate = self.certificate(recipe.leaf, self.key(recipe.key)) if recipe.leaf else None
         payload = recipe.payload_bytes(self._payload(recipe, image.digest))
         message = payload if recipe.simple else _encoding(recipe.payload_type, payload)
@@ -313,6 +315,12 @@ class Workshop:
             ],
         }
         return shelf.put_manifest(json.dumps(manifest).encode(), IMAGE_MANIFEST, "v1")
+
+    def _index(self, shelf: Shelf) -> Descriptor:
+        image = self._image(shelf)
+        entry = {"mediaType": image.media_type, "digest": image.digest, "size": image.size}
+        index = {"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": [entry]}
+        return shelf.put_manifest(json.dumps(index).encode(), IMAGE_INDEX, "v1")
 
     def _payload(self, recipe: Recipe, digest: Digest) -> bytes:
         statement = _simple_statement(digest) if recipe.simple else _in_toto_statement(digest)

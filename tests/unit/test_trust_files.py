@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 
 from rig.forging import Made, Recipe, Workshop
 from schedkit.model.trust import InvalidPolicy, Refusal
-from schedkit.oci import bundles, simplesigning, statements, trustedroots
-from schedkit.oci.policyfiles import read_policy, root_of
+from schedkit.oci import bundles, rootfiles, simplesigning, statements
+from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.trustedroots import InvalidRoot, parse_root
 from schedkit.oci.verification import Question, judge
 
@@ -39,18 +40,15 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
 
     policy = read_policy(tmp_path / "policy.yaml")
 
-    assert policy.rule.keys[0].pem == made.public_key
-    root = root_of(policy, None)
-    assert root is not None
-    assert root.document == made.root
+    assert policy.rule.keys[0].content == made.public_key
+    assert rootfiles.document_for(policy, rootfiles.embedded()) == made.root
+    check_policy(policy)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("keys: [{path: missing.pub}]", "missing.pub cannot be read: No such file or directory"),
-        ("keys: [{path: policy.yaml}]", "the key policy.yaml cannot be used: it is no public key"),
-        ("trustedRoot: policy.yaml", "trustedRoot policy.yaml cannot be used"),
         ("keys: []\nkeys: []", "line 1: the key 'keys' stands there twice"),
         ("keys: [", "is not YAML"),
         ("[" * 600, "is not YAML"),
@@ -71,7 +69,23 @@ def test_a_wrong_policy_file_is_named_with_what_is_wrong(tmp_path: Path, text: s
     assert says in str(wrong.value)
 
 
-def test_a_weak_key_is_refused_when_the_policy_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("keys: [{path: policy.yaml}]", "the key policy.yaml cannot be used: it is no public key"),
+        ("trustedRoot: policy.yaml", "trustedRoot policy.yaml cannot be used"),
+    ],
+)
+def test_files_that_cannot_be_used_are_told_when_a_policy_is_checked(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "policy.yaml").write_text(text)
+
+    with pytest.raises(InvalidPolicy, match=re.escape(says)):
+        check_policy(read_policy(tmp_path / "policy.yaml"))
+
+
+def test_a_weak_key_is_refused(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -81,7 +95,7 @@ def test_a_weak_key_is_refused_when_the_policy_is_read(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("keys: [{path: weak.pub}]")
 
     with pytest.raises(InvalidPolicy, match="RSA from 2048"):
-        read_policy(tmp_path / "policy.yaml")
+        check_policy(read_policy(tmp_path / "policy.yaml"))
 
 
 # --- the embedded root
@@ -110,15 +124,21 @@ def test_another_embedded_root_than_the_packages_would_be_seen(tmp_path: Path) -
     assert "trusted_root.json is not the packaged one" in before.stderr
 
 
-def test_the_embedded_root_knows_both_public_logs_and_its_age() -> None:
-    embedded = trustedroots.embedded()
-    taken = embedded.origin.taken
+def test_the_embedded_root_knows_both_public_logs() -> None:
+    root = parse_root(rootfiles.embedded().document)
 
-    hosts = [log.host for log in embedded.root.logs_below("rekor.sigstore.dev")]
+    hosts = [log.host for log in root.logs_below("rekor.sigstore.dev")]
+
     assert hosts == ["rekor.sigstore.dev", "log2025-1.rekor.sigstore.dev"]
-    assert embedded.root.logs_below("sigstore.example") == ()
-    assert not embedded.is_old(taken + trustedroots.OLD_AFTER)
-    assert embedded.is_old(taken + trustedroots.OLD_AFTER + dt.timedelta(days=1))
+    assert root.logs_below("sigstore.example") == ()
+
+
+def test_a_root_that_nobody_looked_after_is_warned_about() -> None:
+    embedded = rootfiles.embedded()
+    last_day = embedded.origin.taken + rootfiles.OLD_AFTER
+
+    assert embedded.warning(last_day) is None
+    assert "is 181 days old" in str(embedded.warning(last_day + dt.timedelta(days=1)))
 
 
 @pytest.mark.parametrize(

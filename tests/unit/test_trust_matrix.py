@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections import Counter
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rig.comparison import PAGE, row
 from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
 from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
+from schedkit.model.images import Digest
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify
@@ -68,6 +70,7 @@ def test_no_two_forgeries_have_the_same_name() -> None:
         pytest.param(Recipe(kind="intoto 0.0.2"), id="an in-toto entry"),
         pytest.param(Recipe(stamped=True), id="a promise and a timestamp"),
         pytest.param(Recipe(simple=True), id="a layer"),
+        pytest.param(Recipe(index=True), id="an index of platforms"),
         pytest.param(Recipe(simple=True, stamped=True), id="a layer with a timestamp"),
         pytest.param(Recipe(key="p384"), id="a certificate for P-384"),
         pytest.param(Recipe(key="rsa"), id="a certificate for RSA"),
@@ -108,6 +111,18 @@ def test_the_first_entry_of_a_log_is_an_entry() -> None:
     assert b'"treeSize": "1"' in made.document
     assert b"logIndex" not in made.document
     assert judged(made, by_identity).digest == made.digest
+
+
+def test_a_signature_of_the_index_is_none_of_the_images_in_it(workshop: Workshop) -> None:
+    """Who wants one platform verified follows the digests in the index, whose bytes were verified."""
+    made = workshop.make(Recipe(index=True))
+    (inner,) = json.loads(made.shelf.manifests[made.digest].data)["manifests"]
+    reference = made.reference.pinned(Digest(inner["digest"]))
+
+    with pytest.raises(Refusal) as refused:
+        verify(made.shelf, reference, by_identity(made), parse_root(made.root))
+
+    assert refused.value.step is Step.EVIDENCE
 
 
 def test_one_good_signature_among_bad_ones_is_enough(workshop: Workshop) -> None:

@@ -45,9 +45,9 @@ def test_a_policy_of_the_contract_is_read() -> None:
     (identity,) = policy.rule.identities
     assert identity.matches(issuer="https://i.test", subject="https://github.com/me/x")
     assert not identity.matches(issuer="https://i.test/", subject="https://github.com/me/x")
-    assert policy.rule.keys == (trust.Key("a.pub", b"key a"),)
+    assert policy.rule.keys == (trust.NamedFile("a.pub", b"key a"),)
     assert (policy.rule.require_log, policy.log_host) == (True, "rekor.sigstore.dev")
-    assert policy.trusted_root == trust.Key("root.json", b"{}")
+    assert policy.trusted_root == trust.NamedFile("root.json", b"{}")
 
 
 def test_without_a_file_our_own_workflows_are_trusted() -> None:

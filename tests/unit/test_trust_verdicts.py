@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rig.errors import Unavailable
 from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
 from schedkit.model.images import Reference
-from schedkit.model.trust import Rule, TrustPolicy, Verified
+from schedkit.model.trust import Refusal, Rule, Step, TrustPolicy, Verified
 from schedkit.oci.errors import Unreachable
 from schedkit.oci.sources import Content
-from schedkit.oci.trustedroots import TrustedRoot, parse_root
-from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, verify_once
+from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, from_json, to_json, verify_once
 
 NOBODY = 65534
 
@@ -41,13 +42,13 @@ class Outage(Shelf):
 
 def kept(verdicts: Verdicts, made: Made) -> Verified:
     """A verdict, reached and kept."""
-    return verify_once(verdicts, made.shelf, made.reference, by_identity(made), parse_root(made.root))
+    return verify_once(verdicts, made.shelf, made.reference, by_identity(made), made.root)
 
 
 def again(verdicts: Verdicts, made: Made, policy: TrustPolicy | None = None) -> Verified:
     """The same question by digest, while the registry is away."""
     pinned = made.reference.pinned(made.digest)
-    return verify_once(verdicts, Outage(), pinned, policy or by_identity(made), parse_root(made.root))
+    return verify_once(verdicts, Outage(), pinned, policy or by_identity(made), made.root)
 
 
 def test_a_verdict_outlives_an_outage(verdicts: Verdicts, made: Made) -> None:
@@ -66,16 +67,16 @@ def test_a_tag_needs_the_registry_but_not_the_evidence(verdicts: Verdicts, made:
     bare = Shelf()
     bare.manifests, bare.named = made.shelf.manifests, made.shelf.named
 
-    assert verify_once(verdicts, bare, made.reference, by_identity(made), parse_root(made.root)) == first
+    assert verify_once(verdicts, bare, made.reference, by_identity(made), made.root) == first
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda policy: dataclasses.replace(policy, rule=Rule()), id="the signers"),
-        pytest.param(lambda policy: dataclasses.replace(policy, log_url="https://a.test"), id="the log"),
+        pytest.param(lambda policy: msgspec.structs.replace(policy, rule=Rule()), id="the signers"),
+        pytest.param(lambda policy: msgspec.structs.replace(policy, log_url="https://a.test"), id="the log"),
         pytest.param(
-            lambda policy: dataclasses.replace(policy, repositories={"a.test": policy.rule}),
+            lambda policy: msgspec.structs.replace(policy, repositories={"a.test": policy.rule}),
             id="a rule elsewhere",
         ),
     ],
@@ -90,15 +91,29 @@ def test_another_policy_wants_another_verdict(
 
 
 def test_another_trusted_root_wants_another_verdict(made: Made) -> None:
-    policy, root = by_identity(made), parse_root(made.root)
-    other: TrustedRoot = parse_root(made.root + b" ")
+    policy = by_identity(made)
 
-    assert beliefs(policy, root) != beliefs(policy, other)
+    assert beliefs(policy, made.root) != beliefs(policy, made.root + b" ")
+
+
+def test_a_trusted_root_that_is_none_is_a_refusal(verdicts: Verdicts, made: Made) -> None:
+    with pytest.raises(Refusal) as refused:
+        verify_once(verdicts, made.shelf, made.reference, by_identity(made), b"{}")
+
+    assert refused.value.step is Step.RULE
+
+
+def test_a_verdict_can_be_handed_to_the_process_that_asked(verdicts: Verdicts, made: Made) -> None:
+    verified, believed = kept(verdicts, made), beliefs(by_identity(made), made.root)
+    sent = to_json(verified, believed)
+
+    assert from_json(sent, made.digest, verified.repository, believed) == verified
+    assert from_json(sent, made.digest, verified.repository, "something else") is None
 
 
 def test_another_repository_wants_another_verdict(verdicts: Verdicts, made: Made) -> None:
     verified = kept(verdicts, made)
-    believed = beliefs(by_identity(made), parse_root(made.root))
+    believed = beliefs(by_identity(made), made.root)
 
     assert verdicts.find(made.digest, verified.repository, believed) == verified
     assert verdicts.find(made.digest, f"{verified.repository}/other", believed) is None
@@ -183,3 +198,11 @@ def test_verdicts_are_in_the_users_cache() -> None:
     assert default_folder({}, home) == home / ".cache/schedkit/verdicts"
     assert default_folder({"XDG_CACHE_HOME": "/var/cache"}, home) == Path("/var/cache/schedkit/verdicts")
     assert default_folder({"XDG_CACHE_HOME": "relative"}, home) == home / ".cache/schedkit/verdicts"
+
+
+def test_a_kept_verdict_is_found_without_loading_cryptography() -> None:
+    """It would take several times as long as everything else."""
+    names = "schedkit.oci.policyfiles, schedkit.oci.rootfiles, schedkit.oci.verdicts"
+    program = f"import sys, {names}; sys.exit('cryptography' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

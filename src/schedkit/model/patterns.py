@@ -11,8 +11,9 @@ and `^` and `$` where they change nothing, because a pattern always has to match
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 MAX_EXPRESSION: Final = 512
 MAX_TEXT: Final = 2048
@@ -35,26 +36,22 @@ class InvalidPattern(ValueError):  # noqa: N818 - as the policy's other errors, 
     """An expression that is not accepted, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
+class _Set(msgspec.Struct, frozen=True):
     ranges: tuple[Range, ...]
 
     def has(self, character: str) -> bool:
         return any(low <= character <= high for low, high in self.ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sequence:
+class _Sequence(msgspec.Struct, frozen=True):
     parts: tuple[_Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(msgspec.Struct, frozen=True):
     options: tuple[_Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Repeat:
+class _Repeat(msgspec.Struct, frozen=True):
     part: _Node
     low: int
     high: int | None  # None: any number
@@ -63,8 +60,7 @@ class _Repeat:
 _Node = _Set | _Sequence | _Choice | _Repeat
 
 
-@dataclass(frozen=True, slots=True)
-class _Fork:
+class _Fork(msgspec.Struct, frozen=True):
     """Go on at every one of these instructions."""
 
     targets: tuple[int, ...]
@@ -73,12 +69,11 @@ class _Fork:
 _Instruction = _Set | _Fork
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """A regular expression, ready to be matched against whole texts."""
 
     expression: str
-    _program: tuple[_Instruction, ...] = field(repr=False, compare=False)
+    program: tuple[_Instruction, ...]
 
     def matches(self, text: str) -> bool:
         """Whether the whole of `text` fits; a text longer than any name never does."""
@@ -89,10 +84,10 @@ class Pattern:
             states = self._closure(state + 1 for state in states if self._takes(state, character))
             if not states:
                 return False
-        return len(self._program) in states
+        return len(self.program) in states
 
     def _takes(self, state: int, character: str) -> bool:
-        instruction = self._program[state] if state < len(self._program) else None
+        instruction = self.program[state] if state < len(self.program) else None
         return isinstance(instruction, _Set) and instruction.has(character)
 
     def _closure(self, starts: Iterable[int]) -> set[int]:
@@ -104,7 +99,7 @@ class Pattern:
             if state in reached:
                 continue
             reached.add(state)
-            instruction = self._program[state] if state < len(self._program) else None
+            instruction = self.program[state] if state < len(self.program) else None
             if isinstance(instruction, _Fork):
                 waiting.extend(instruction.targets)
         return reached

@@ -8,11 +8,10 @@ holds one need not ask again.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NoReturn, final
 
@@ -128,16 +127,14 @@ class InvalidPolicy(ValueError):  # noqa: N818 - named after what is wrong
     """A trust policy that cannot be used: where, why, and what to write instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A public key that may sign."""
+class NamedFile(msgspec.Struct, frozen=True):
+    """A file that a policy names, a public key or the trusted root, with what was in it."""
 
     path: str
-    pem: bytes
+    content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Exactly:
+class Exactly(msgspec.Struct, frozen=True):
     """A name that has to be this one."""
 
     text: str
@@ -147,8 +144,7 @@ class Exactly:
         return len(text) <= MAX_TEXT and text == self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Whom an issuer may vouch for."""
 
     issuer: Exactly | Pattern
@@ -159,11 +155,10 @@ class Identity:
         return self.issuer.matches(issuer) and self.subject.matches(subject)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """Who may sign, for some repositories."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[NamedFile, ...] = ()
     identities: tuple[Identity, ...] = ()
     require_log: bool = False
     """Whether a signature by key must be in a transparency log; one without a key always must."""
@@ -174,17 +169,16 @@ class Rule:
         return not self.keys and not self.identities
 
 
-@dataclass(frozen=True, slots=True)
-class TrustPolicy:
+class TrustPolicy(msgspec.Struct, frozen=True):
     """Who may sign what; an empty one trusts nobody."""
 
-    rule: Rule = field(default_factory=Rule)
+    rule: Rule = Rule()
     """For repositories that no other rule names."""
-    repositories: Mapping[str, Rule] = field(default_factory=dict)
+    repositories: dict[str, Rule] = {}
     """By registry, folder or repository; the longest name that fits counts, alone."""
     log_url: str | None = None
     """The log that must have the entry, with the logs below its host name; None: any trusted one."""
-    trusted_root: Key | None = None
+    trusted_root: NamedFile | None = None
     """A file with the authorities and logs to trust instead of Sigstore's own."""
 
     def rule_for(self, repository: str) -> Rule:
@@ -241,16 +235,16 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
     )
 
 
-def _key(item: object, where: str, read: Read) -> Key:
+def _key(item: object, where: str, read: Read) -> NamedFile:
     fields = _fields(item, where, ("path",))
     if "path" not in fields:
         raise InvalidPolicy(f"{where} names no file; write `path: FILE` with a public key in PEM")
     return _file(fields["path"], f"{where}.path", read)
 
 
-def _file(value: object, where: str, read: Read) -> Key:
+def _file(value: object, where: str, read: Read) -> NamedFile:
     path = _text(value, where)
-    return Key(path, read(path))
+    return NamedFile(path, read(path))
 
 
 def _identity(item: object, where: str) -> Identity:
@@ -300,10 +294,15 @@ def _fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any
         raise InvalidPolicy(f"{where} is not a mapping; write {known[0]}: …")
     for key in value:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {hint}")
+            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {_hint(str(key), known)}")
     return value
+
+
+def _hint(key: str, known: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - a right policy needs none of it
+
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
 def _items(value: object, where: str, limit: int) -> Sequence[object]:
@@ -332,13 +331,13 @@ def _content(policy: TrustPolicy) -> object:
         "rule": _rule_content(policy.rule),
         "repositories": {name: _rule_content(rule) for name, rule in policy.repositories.items()},
         "log_url": policy.log_url,
-        "trusted_root": policy.trusted_root.pem if policy.trusted_root else None,
+        "trusted_root": policy.trusted_root.content if policy.trusted_root else None,
     }
 
 
 def _rule_content(rule: Rule) -> object:
     return {
-        "keys": [[key.path, key.pem] for key in rule.keys],
+        "keys": [[key.path, key.content] for key in rule.keys],
         "identities": [[_words(one.issuer), _words(one.subject)] for one in rule.identities],
         "require_log": rule.require_log,
     }

@@ -8,46 +8,39 @@ from typing import Any, Final
 import yaml
 
 from schedkit.model.trust import InvalidPolicy, TrustPolicy, parse_policy
-from schedkit.oci import signatures
-from schedkit.oci.signatures import UnusableKey
-from schedkit.oci.trustedroots import InvalidRoot, TrustedRoot, parse_root
 
 _MAX_POLICY: Final = 256 << 10
 _MAX_FILE: Final = 1 << 20
 
 
 def read_policy(file: Path) -> TrustPolicy:
-    """The policy in a file, with all that it names; `InvalidPolicy` says what is wrong, and where."""
+    """The policy in a file, with the files that it names; `InvalidPolicy` says what is wrong, and where.
+
+    Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
+    """
     try:
         document = yaml.load(_content(file, _MAX_POLICY), _Loader)  # noqa: S506 - a kind of SafeLoader
-        policy = parse_policy(document, lambda name: _content(file.parent / name, _MAX_FILE))
-        _check_keys(policy)
-        root_of(policy, None)
+        return parse_policy(document, lambda name: _content(file.parent / name, _MAX_FILE))
     except InvalidPolicy as error:
         raise InvalidPolicy(f"{file}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidPolicy(f"{file} is not YAML: {error}") from error
-    return policy
 
 
-def root_of(policy: TrustPolicy, usual: TrustedRoot | None) -> TrustedRoot | None:
-    """The trusted root that the policy names, or the usual one."""
-    if policy.trusted_root is None:
-        return usual
+def check_policy(policy: TrustPolicy) -> None:
+    """Tell now what cannot be used, and not when something has to run; `InvalidPolicy`, if there is such."""
+    from schedkit.oci import signatures, trustedroots  # noqa: PLC0415 - cryptography, which readers do without
+
     try:
-        return parse_root(policy.trusted_root.pem)
-    except InvalidRoot as error:
-        raise InvalidPolicy(f"trustedRoot {policy.trusted_root.path} cannot be used: {error}") from error
-
-
-def _check_keys(policy: TrustPolicy) -> None:
-    """A key that cannot be used is told now, and not when something has to run."""
-    for rule in (policy.rule, *policy.repositories.values()):
-        for key in rule.keys:
-            try:
-                signatures.load_pem(key.pem)
-            except UnusableKey as error:
-                raise InvalidPolicy(f"the key {key.path} cannot be used: {error}") from error
+        for rule in (policy.rule, *policy.repositories.values()):
+            for key in rule.keys:
+                what = f"the key {key.path}"
+                signatures.load_pem(key.content)
+        if policy.trusted_root is not None:
+            what = f"trustedRoot {policy.trusted_root.path}"
+            trustedroots.parse_root(policy.trusted_root.content)
+    except (signatures.UnusableKey, trustedroots.InvalidRoot) as error:
+        raise InvalidPolicy(f"{what} cannot be used: {error}") from error
 
 
 def _content(file: Path, limit: int) -> bytes:

@@ -1,7 +1,6 @@
 """Whose word counts: certificate authorities, logs and timestamp authorities, each for its time.
 
-Read from the TrustedRoot document that Sigstore's tools share. The public Sigstore's own is part of this
-package, so that verification needs no network; it has a date, because authorities come and go.
+Read from the TrustedRoot document that Sigstore's tools share.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
 from typing import Final
 
 import msgspec
@@ -25,8 +23,6 @@ MEDIA_TYPES: Final = (
     "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
     "application/vnd.dev.sigstore.trustedroot.v0.2+json",
 )
-OLD_AFTER: Final = dt.timedelta(days=180)
-"""The age from which users are told to refresh the root."""
 _MAX_DOCUMENT: Final = 1 << 20
 _HOST: Final = re.compile(r"[a-z]+://([^/:]+)")
 
@@ -179,39 +175,3 @@ def _in_utc(moment: dt.datetime | None) -> dt.datetime | None:
     if moment is not None and moment.tzinfo is None:
         raise InvalidRoot(f"the time {moment.isoformat()} has no zone; write it with Z")
     return moment
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """When somebody last looked for the newest root, and where."""
-
-    taken: dt.date
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class DatedRoot:
-    """A trusted root, and since when it is known to be the newest."""
-
-    root: TrustedRoot
-    origin: Origin
-    why_not_newer: str | None = None
-    """Why an updated root that is there is not this one."""
-
-    def age(self, today: dt.date) -> dt.timedelta:
-        """How long ago somebody looked for a newer one."""
-        return today - self.origin.taken
-
-    def is_old(self, today: dt.date) -> bool:
-        """Whether users should be told to refresh it."""
-        return self.age(today) > OLD_AFTER
-
-
-def embedded() -> DatedRoot:
-    """The public Sigstore's root as this package has it: the one that needs no network."""
-    origin = msgspec.json.decode(embedded_file("origin.json"), type=Origin)
-    return DatedRoot(parse_root(embedded_file("trusted_root.json")), origin)
-
-
-def embedded_file(name: str) -> bytes:
-    """One of the files that `tools/sigstoreroot.py` keeps up to date."""
-    return (resources.files("schedkit.oci") / "sigstore" / name).read_bytes()

@@ -7,46 +7,20 @@ it brought is believed only from a folder that nobody else can write to.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from schedkit.oci import files, guarded, trustedroots
-from schedkit.oci.trustedroots import DatedRoot, InvalidRoot, Origin, parse_root
+from schedkit.oci import files, guarded, rootfiles
+from schedkit.oci.rootfiles import MAX_ROOT, ORIGIN, TRUSTED_ROOT, DatedRoot, Origin
+from schedkit.oci.trustedroots import InvalidRoot, parse_root
 
 SIGSTORE: Final = "https://tuf-repo-cdn.sigstore.dev"
-_TARGET: Final = "trusted_root.json"
-_ORIGIN: Final = "origin.json"
-_MAX_ROOT: Final = 1 << 20
 
 
 class UpdateFailed(Exception):  # noqa: N818 - what happened
     """The root could not be refreshed; the one in use stays. The message says why, and what to do."""
-
-
-def default_folder(environment: Mapping[str, str], home: Path) -> Path:
-    """Where this user's updated root is."""
-    base = environment.get("XDG_DATA_HOME", "")
-    return (Path(base) if base.startswith("/") else home / ".local/share") / "schedkit" / "trust"
-
-
-def current(folder: Path) -> DatedRoot:
-    """The updated root of that folder, or the embedded one where there is none that can be believed."""
-    embedded = trustedroots.embedded()
-    try:
-        origin = msgspec.json.decode(_read(folder, _ORIGIN), type=Origin)
-        updated = DatedRoot(parse_root(_read(folder, _TARGET)), origin)
-    except FileNotFoundError:
-        return embedded
-    except (OSError, InvalidRoot, msgspec.DecodeError) as error:
-        return DatedRoot(embedded.root, embedded.origin, f"the updated root in {folder} is not used: {error}")
-    return updated if updated.origin.taken >= embedded.origin.taken else embedded
-
-
-def _read(folder: Path, name: str) -> bytes:
-    return guarded.read_file(folder, name, limit=_MAX_ROOT)
 
 
 def update(
@@ -58,10 +32,11 @@ def update(
     """
     try:
         guarded.make_folder(folder)
-        data = _fetched(folder, url, first_root or trustedroots.embedded_file("root.json"))
-        updated = DatedRoot(parse_root(data), Origin(today, url))
-        files.write_whole(folder / _TARGET, [data])
-        files.write_whole(folder / _ORIGIN, [msgspec.json.encode(updated.origin)])
+        data = _fetched(folder, url, first_root or rootfiles.embedded_file("root.json"))
+        parse_root(data)
+        updated = DatedRoot(data, Origin(today, url))
+        files.write_whole(folder / TRUSTED_ROOT, [data])
+        files.write_whole(folder / ORIGIN, [msgspec.json.encode(updated.origin)])
     except (OSError, InvalidRoot) as error:
         raise UpdateFailed(f"the trusted root from {url} cannot be used: {error}") from error
     return updated
@@ -85,9 +60,9 @@ def _fetched(folder: Path, url: str, first_root: bytes) -> bytes:
             config=UpdaterConfig(app_user_agent="schedkit"),
             bootstrap=first_root,
         )
-        info = updater.get_targetinfo(_TARGET)
-        if info is None or info.length > _MAX_ROOT:
-            raise UpdateFailed(f"{url} offers no {_TARGET} of at most {_MAX_ROOT} bytes")
+        info = updater.get_targetinfo(TRUSTED_ROOT)
+        if info is None or info.length > MAX_ROOT:
+            raise UpdateFailed(f"{url} offers no {TRUSTED_ROOT} of at most {MAX_ROOT} bytes")
         found = updater.find_cached_target(info) or updater.download_target(info)
         return Path(found).read_bytes()
     except DownloadError as error:

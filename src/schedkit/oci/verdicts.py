@@ -19,11 +19,9 @@ import msgspec
 
 from schedkit.model import documents
 from schedkit.model.images import Digest, Reference
-from schedkit.model.trust import Mode, TrustPolicy, Verified, _attest
+from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import files, guarded
-from schedkit.oci.sources import Source
-from schedkit.oci.trustedroots import TrustedRoot
-from schedkit.oci.verification import Image, verify
+from schedkit.oci.sources import Content, Source
 
 _MAX_VERDICT: Final = 16 << 10
 
@@ -46,9 +44,9 @@ def default_folder(environment: Mapping[str, str], home: Path) -> Path:
     return (Path(caches) if caches.startswith("/") else home / ".cache") / "schedkit" / "verdicts"
 
 
-def beliefs(policy: TrustPolicy, root: TrustedRoot) -> str:
+def beliefs(policy: TrustPolicy, root: bytes) -> str:
     """Everything that a verdict rests on besides the image, as one name."""
-    return hashlib.sha256(f"{policy.fingerprint} {root.fingerprint}".encode()).hexdigest()
+    return hashlib.sha256(f"{policy.fingerprint} {hashlib.sha256(root).hexdigest()}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +107,34 @@ def _name(digest: str, repository: str, believed: str) -> str:
 
 
 def verify_once(
-    verdicts: Verdicts, source: Source, reference: Reference, policy: TrustPolicy, root: TrustedRoot
+    verdicts: Verdicts, source: Source, reference: Reference, policy: TrustPolicy, root: bytes
 ) -> Verified:
     """As `verify`, but a verdict that was kept is enough, and a new one is kept where that is possible.
 
-    A reference with a digest that was verified before needs no registry at all.
+    `root` is the document of the trusted root. A reference with a digest that was verified before needs no
+    registry at all.
     """
-    believed = beliefs(policy, root)
-    if reference.digest is not None:
-        found = verdicts.find(reference.digest, str(reference.repository), believed)
-        if found is not None:
-            return found
-    content = source.resolve(reference)
-    found = verdicts.find(content.descriptor.digest, str(reference.repository), believed)
-    if found is not None:
+    believed, repository = beliefs(policy, root), str(reference.repository)
+    if reference.digest is not None and (found := verdicts.find(reference.digest, repository, believed)):
         return found
-    verified = verify(source, Image(reference.repository, content), policy, root)
+    content = source.resolve(reference)
+    if found := verdicts.find(content.descriptor.digest, repository, believed):
+        return found
+    verified = _verify(source, reference, content, policy, root)
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, and nothing else
         verdicts.keep(verified, believed)
     return verified
+
+
+def _verify(
+    source: Source, reference: Reference, content: Content, policy: TrustPolicy, root: bytes
+) -> Verified:
+    # cryptography, which is several times slower to load than a kept verdict is to find
+    from schedkit.oci.trustedroots import InvalidRoot, parse_root  # noqa: PLC0415 - as above
+    from schedkit.oci.verification import Image, verify  # noqa: PLC0415 - as above
+
+    try:
+        believed = parse_root(root)
+    except InvalidRoot as error:
+        raise Refusal(Step.RULE, f"the trusted root cannot be used: {error}") from error
+    return verify(source, Image(reference.repository, content), policy, believed)

@@ -16,7 +16,7 @@ from typing import Final
 from cryptography import x509
 
 from schedkit.model.images import Digest, Reference, Repository
-from schedkit.model.trust import Key, Mode, Refusal, Rule, Step, TrustPolicy, Verified, _attest
+from schedkit.model.trust import Mode, NamedFile, Refusal, Rule, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import certificates, evidence, logbodies, signatures, statements, timestamps, transparency
 from schedkit.oci.errors import Refused
 from schedkit.oci.parsing import UNREADABLE, quiet
@@ -31,6 +31,8 @@ _IMAGES: Final = (
     "application/vnd.docker.distribution.manifest.v2+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
+
+Keys = dict[NamedFile, PublicKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,26 +168,19 @@ def _key_of(certificate: x509.Certificate) -> object:
 
 def _stranger(named: certificates.Named, question: Question) -> str:
     who = f"{named.subject[:200]!r}, says {named.issuer[:200]!r}"
-    return f"it was signed by {who}; the policy does not name them for {question.repository}"
+    why = f"it was signed by {who}, whom the policy does not name for {question.repository}"
+    return f"{why}; add them to its identities if you trust them"
 
 
 def _judge_key(signed: SignedStatement, question: Question) -> Verified:
     rule = question.rule
+    if not rule.keys:  # 13: there is no key to try
+        why = f"it was signed with a key, and the policy names none for {question.repository}"
+        raise Refusal(Step.SIGNER, f"{why}; add it to its keys if you trust its owner")
     keys = {key: _loaded(key) for key in rule.keys}
     time: dt.datetime | None = None
     if rule.require_log:
-        logged = transparency.logged(signed.entries, question.logs, needs_proof=signed.needs_proof)  # 7
-        for entry, _ in logged:
-            named = logbodies.check_entry(entry, signed)  # 8
-            keys = {key: one for key, one in keys.items() if signatures.der_of(one) == named}
-        if rule.keys and not keys:
-            raise Refusal(Step.ENTRY, "the log entry is about another key than those of the policy")
-        time = min(timestamps.times_of(signed, logged, question.root.timestampers))  # 9
-    # 10 and 11 are about certificates
-    if not rule.keys:  # 13, for there is no key to try
-        raise Refusal(
-            Step.SIGNER, f"it was signed with a key, and the policy names none for {question.repository}"
-        )
+        keys, time = _logged_keys(signed, keys, question)  # 7, 8, 9
     signer = _signer(signed, keys)  # 12, and 13 with it: only keys of the policy are tried
     return _attest(
         digest=question.digest,
@@ -197,7 +192,17 @@ def _judge_key(signed: SignedStatement, question: Question) -> Verified:
     )
 
 
-def _signer(signed: SignedStatement, keys: dict[Key, PublicKey]) -> Key:
+def _logged_keys(signed: SignedStatement, keys: Keys, question: Question) -> tuple[Keys, dt.datetime]:
+    """Steps 7 to 9 for a key: those that the log names as the signer, and when it was signed."""
+    logged = transparency.logged(signed.entries, question.logs, needs_proof=signed.needs_proof)
+    named = {logbodies.check_entry(entry, signed) for entry, _ in logged}
+    meant = {key: public for key, public in keys.items() if named == {signatures.der_of(public)}}
+    if not meant:
+        raise Refusal(Step.ENTRY, "the log entry is about another key than those of the policy")
+    return meant, min(timestamps.times_of(signed, logged, question.root.timestampers))
+
+
+def _signer(signed: SignedStatement, keys: Keys) -> NamedFile:
     for key, public in keys.items():
         if signatures.is_signed(public, signed.signature, signed.message):
             return key
@@ -206,8 +211,8 @@ def _signer(signed: SignedStatement, keys: dict[Key, PublicKey]) -> Key:
     )
 
 
-def _loaded(key: Key) -> PublicKey:
+def _loaded(key: NamedFile) -> PublicKey:
     try:
-        return signatures.load_pem(key.pem)
+        return signatures.load_pem(key.content)
     except signatures.UnusableKey as error:
         raise Refusal(Step.RULE, f"the policy's key {key.path} cannot be used: {error}") from error
