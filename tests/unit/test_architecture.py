@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,20 @@ def test_the_model_may_not_import_what_acts_or_waits(copy: Path, imported: str) 
 
     assert done.returncode == 1
     assert f"schedkit.model.spoiled -> {imported}" in done.stdout
+
+
+def imported_by(file: Path) -> Iterator[str]:
+    """The top-level packages that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_the_model_needs_nothing_but_msgspec_and_the_standard_library() -> None:
+    """The contract forbids by name; this finds what nobody thought of."""
+    files = (ROOT / "src/schedkit/model").rglob("*.py")
+    imported = {name for file in files for name in imported_by(file)}
+
+    assert imported - sys.stdlib_module_names - {"schedkit"} == {"msgspec"}
