@@ -109,3 +109,29 @@ def test_the_model_needs_nothing_but_msgspec_and_the_standard_library() -> None:
     imported = {name for file in files for name in imported_by(file)}
 
     assert imported - sys.stdlib_module_names - {"schedkit"} == {"msgspec"}
+
+
+_IN_A_POD = """
+import sys
+from schedkit.kube import config
+from schedkit.kube.errors import ConfigError
+from schedkit.sked import wiring
+
+try:
+    config.discover(env={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"})
+except ConfigError as not_a_pod:
+    assert "serviceaccount/token" in str(not_a_pod)
+print(*sys.modules)
+"""
+
+
+def test_a_manager_in_a_pod_loads_nothing_that_only_others_need() -> None:
+    """It has little memory: kubeconfigs, signatures and registries are none of its business."""
+    done = subprocess.run(
+        [sys.executable, "-c", _IN_A_POD], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    loaded = set(done.stdout.split())
+    assert {"aiohttp", "structlog"} <= loaded
+    assert not loaded & {"cryptography", "grpc", "httpx2", "rfc3161_client", "tuf", "yaml"}
+    assert "schedkit.kube.kubeconfigs" not in loaded
