@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from rig import images, operatorimage, polling, reporting
+from rig import images, operatorimage, permissions, polling, reporting
 from rig.controlplane import ControlPlane
-from rig.installation import NAMESPACE, ROOT, make
+from rig.installation import ACCOUNT, NAMESPACE, ROOT, make
 from rig.kubeclient import JsonObject
 from rig.node import Node
 from rig.registry import Registry
@@ -80,9 +80,12 @@ class Operator:
 
 @pytest.fixture(scope="module", autouse=True)
 def removed_afterwards(fleet: Fleet) -> Iterator[None]:
-    """Other modules find the node's kernel without a scheduler."""
+    """Other modules find the node's kernel without a scheduler. No manager asked for what it should not."""
     yield
     make(fleet[0], "undeploy")
+    asked = list(fleet[0].audit(user=ACCOUNT))
+    assert asked
+    assert permissions.beyond(asked) == set()
 
 
 @pytest.fixture
