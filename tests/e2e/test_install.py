@@ -23,7 +23,7 @@ from .conftest import Site
 DEPLOYMENT = "deployment/sked-controller-manager"
 SAMPLE = ROOT / "config/samples/sked_v1_schedext.yaml"
 _SCHEDEXT = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty"
-_STARTED_S = 900  # an emulated machine pulls 70 MB and starts Python twice: minutes, if others are busy
+_STARTED_S = 900  # an emulated machine pulls 84 MB and starts Python twice: minutes, if others are busy
 _LIMIT_MIB = 128
 
 # an emulated node spends two minutes of CPU time on the operator's image alone
