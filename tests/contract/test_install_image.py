@@ -58,7 +58,7 @@ def test_nothing_in_it_must_be_compiled_at_start(podman: Podman, image: str) -> 
 
 
 def test_what_only_a_terminal_needs_is_left_out(podman: Podman, image: str) -> None:
-    """structlog loads rich wherever it is, and the manager has little memory."""
+    """The logging library would load it wherever it is, and the manager has little memory."""
     ask = "import importlib.util as u; print([name for name in ('structlog', 'rich') if u.find_spec(name)])"
 
     said = podman.run("run", *_RESTRICTED, "--entrypoint", "/usr/bin/python3", image, "-c", ask).stdout
