@@ -24,24 +24,37 @@ def fragile() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def survivor(fragile: ControlPlane) -> Iterator[Manager]:
-    """One without a lease: with one it would end, and be started anew, if the server is slow to come back."""
-    with manager.running(fragile, "survivor") as running:
+    with manager.running(fragile, "survivor", "--leader-elect") as running:
+        running.await_word("lease_acquired")
         yield running
 
 
-def test_a_restarted_api_server_is_found_again(fragile: ControlPlane, survivor: Manager) -> None:
+def test_a_restarted_api_server_is_found_again(fragile: ControlPlane) -> None:
+    """By one without a lease: with one it ends, and is started anew, if the server is slow to come back."""
     schedexts = SchedExts(fragile, fragile.create_namespace())
-    schedexts.create("before")
-    schedexts.await_reason("Deployed", "NoNodes", "before")
+    with manager.running(fragile, "lasting") as sked:
+        schedexts.create("before")
+        schedexts.await_reason("Deployed", "NoNodes", "before")
 
-    fragile.apiserver.kill()
-    assert survivor.probe("/healthz") == (200, "ok\n")
-    fragile.apiserver.start()
+        fragile.apiserver.kill()
+        assert sked.probe("/healthz") == (200, "ok\n")
+        fragile.apiserver.start()
 
-    schedexts.create("after")
-    schedexts.await_reason("Deployed", "NoNodes", "after", timeout_s=60)
-    assert survivor.process.exit_code() is None
-    assert survivor.probe("/healthz") == (200, "ok\n")
+        schedexts.create("after")
+        schedexts.await_reason("Deployed", "NoNodes", "after", timeout_s=60)
+        assert sked.process.exit_code() is None
+        assert sked.probe("/healthz") == (200, "ok\n")
+
+
+def test_a_holder_of_the_lease_ends_when_it_cannot_renew_it(fragile: ControlPlane, survivor: Manager) -> None:
+    fragile.apiserver.freeze()
+    try:
+        polling.until(lambda: survivor.process.exit_code() is not None, "it ends", timeout_s=30)
+    finally:
+        fragile.apiserver.thaw()
+
+    assert survivor.process.exit_code() == 1
+    assert "was not renewed for 10 s" in survivor.says("manager_failed")[0]["reason"]
 
 
 def test_readers_of_metrics_are_told_that_the_api_server_cannot_be_asked_about_them(
