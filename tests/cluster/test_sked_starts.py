@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -117,6 +118,49 @@ def _holder(cluster: ControlPlane, namespace: str) -> str:
 
 def _creators(cluster: ControlPlane, namespace: str) -> set[str]:
     return {each.user for each in cluster.audit(verb="create", resource="daemonsets", namespace=namespace)}
+
+
+@pytest.mark.full  # a lease must run out
+def test_a_manager_frozen_past_its_lease_changes_nothing_when_it_is_thawed(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    names = [f"scx-{number}" for number in range(5)]
+    first = start("frozen", "--leader-elect")
+    first.await_word("lease_acquired")
+    for name in names:
+        schedexts.create(name, nodeSelector={"no": "node"})
+    _await_served(schedexts, names, generation=1)
+    second = start("successor", "--leader-elect")
+    second.await_word("lease_held_elsewhere")
+
+    first.process.send(signal.SIGSTOP)
+    second.await_word("lease_acquired", timeout_s=60)
+    since = cluster.audit_log.position()
+    for name in names:
+        schedexts.change(name, args=["--while-it-was-frozen"])
+    first.process.send(signal.SIGCONT)
+
+    polling.until(lambda: first.process.exit_code() is not None, "it ends", timeout_s=60)
+    _await_served(schedexts, names, generation=2)
+    assert first.process.exit_code() == 1
+    assert _written(cluster, "frozen", since) == set()
+    assert {"daemonsets", "schedexts/status"} <= _written(cluster, "successor", since)
+
+
+def _await_served(schedexts: SchedExts, names: list[str], *, generation: int) -> None:
+    """Return when the status of each is about that spec."""
+
+    def behind() -> list[str]:
+        return [name for name in names if schedexts.status(name).get("observedGeneration") != generation]
+
+    polling.until(lambda: not behind(), f"generation {generation} of all is served")
+
+
+def _written(cluster: ControlPlane, user: str, since: int) -> set[str]:
+    """What that user changed, or tried to change, beside its lease."""
+    asked = cluster.audit(since=since, user=user)
+    reading = ("get", "list", "watch")
+    return {each.resource for each in asked if each.verb not in reading} - {"leases"}
 
 
 def test_a_manager_that_loses_its_lease_ends_with_an_error(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,46 @@ def test_the_model_may_not_import_what_acts_or_waits(copy: Path, imported: str) 
 
     assert done.returncode == 1
     assert f"schedkit.model.spoiled -> {imported}" in done.stdout
+
+
+def imported_by(file: Path) -> Iterator[str]:
+    """The top-level packages that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_the_model_needs_nothing_but_msgspec_and_the_standard_library() -> None:
+    """The contract forbids by name; this finds what nobody thought of."""
+    files = (ROOT / "src/schedkit/model").rglob("*.py")
+    imported = {name for file in files for name in imported_by(file)}
+
+    assert imported - sys.stdlib_module_names - {"schedkit"} == {"msgspec"}
+
+
+_IN_A_POD = """
+import sys
+from schedkit.kube import config
+from schedkit.kube.errors import ConfigError
+from schedkit.sked import wiring
+
+try:
+    config.discover(env={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"})
+except ConfigError as not_a_pod:
+    assert "serviceaccount/token" in str(not_a_pod)
+print(*sys.modules)
+"""
+
+
+def test_a_manager_in_a_pod_loads_nothing_that_only_others_need() -> None:
+    """It has little memory: kubeconfigs, signatures and registries are none of its business."""
+    done = subprocess.run(
+        [sys.executable, "-c", _IN_A_POD], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    loaded = set(done.stdout.split())
+    assert {"aiohttp", "structlog"} <= loaded
+    assert not loaded & {"cryptography", "grpc", "httpx2", "rfc3161_client", "tuf", "yaml"}
+    assert "schedkit.kube.kubeconfigs" not in loaded

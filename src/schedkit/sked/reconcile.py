@@ -52,7 +52,7 @@ DEPLOYING, REPORTING = 16, 8  # workers
 _DAEMON_SET_SETTLES_S = 1.0
 _STATUS_SPACING_S = 1.0
 # what no watch shows is looked at that often
-_LOOK_AGAIN_S = 10.0
+LOOK_AGAIN_S = 10.0
 
 
 class Reconciler:
@@ -140,7 +140,7 @@ class Reconciler:
         self._refusals.pop(key, None)
         self._tried.add(key)
         self._wake_reporting(key)
-        return DONE if self._cluster.sighted_s_ago(key) is None else Result(_LOOK_AGAIN_S)
+        return DONE if self._cluster.sighted_s_ago(key) is None else Result(LOOK_AGAIN_S)
 
     def _note_failure(self, key: Key, error: KubeError) -> None:
         """Whatever happened, the user is told how things are; a first failure may yet turn out to be none."""
@@ -155,7 +155,7 @@ class Reconciler:
     async def _look_again(self, key: Key) -> None:
         """At a DaemonSet that no watch has shown for a while: somebody else's, or one that is gone."""
         age_s = self._cluster.sighted_s_ago(key)
-        if age_s is not None and age_s >= _LOOK_AGAIN_S:
+        if age_s is not None and age_s >= LOOK_AGAIN_S:
             self._cluster.sight(key, await self._client.find(DAEMON_SETS, key.name, key.namespace))
 
     async def report(self, key: Key) -> Result:
