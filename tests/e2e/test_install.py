@@ -62,7 +62,10 @@ class Operator:
         """The sample as it is, but for the image, which must be one that the node can pull."""
         sample = yaml.safe_load(SAMPLE.read_text())
         sample["spec"]["sched"] = self.scheduler
-        self.cluster.apply(sample)
+        if self.cluster.client.find(_SCHEDEXT) is None:
+            self.cluster.apply(sample)
+        else:
+            self.change(**sample["spec"])
 
     def await_attached(self, *, attaches: int = 1) -> None:
         """Until a scheduler is attached, and at least so many have been since the kernel booted."""
@@ -82,6 +85,9 @@ class Operator:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         pods = self.cluster.client.items(path, labelSelector="control-plane=controller-manager")
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def manager_images(self) -> list[str]:
+        return [pod["spec"]["containers"][0]["image"] for pod in self.pods()]
 
     def ready_pods(self) -> dict[str, JsonObject]:
         """The manager's pods that are Ready, by uid."""
@@ -220,7 +226,7 @@ def test_an_api_server_that_is_away_leaves_schedulers_alone(operator: Operator) 
     [after] = operator.pods()
     assert during == ("enabled", attaches)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert after["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert after["status"]["containerStatuses"][0]["restartCount"] <= 1  # it gave the lease up, as it must
 
 
 def test_a_removed_operator_leaves_its_schedulers_and_finds_them_when_it_is_back(operator: Operator) -> None:
@@ -239,7 +245,7 @@ def test_a_removed_operator_leaves_its_schedulers_and_finds_them_when_it_is_back
     operator.await_manager()
 
     operator.await_attached(attaches=attaches + 1)
-    assert [pod["spec"]["containers"][0]["image"] for pod in operator.pods()] == [mirrored]
+    operator.site.until(lambda: operator.manager_images() == [mirrored], "the old manager's pod is collected")
 
 
 @pytest.mark.parametrize(
