@@ -15,7 +15,9 @@ def run(what: str, make: Callable[[Path], Mapping[Path, bytes]], target: str) ->
     """
     chosen = _arguments(what)
     fresh = make(chosen.root)
-    outdated = {file: content for file, content in fresh.items() if not file.exists() or file.read_bytes() != content}
+    outdated = {
+        file: content for file, content in fresh.items() if not file.exists() or file.read_bytes() != content
+    }
     for file, content in outdated.items():
         if chosen.check:
             name = file.relative_to(chosen.root)

@@ -6,6 +6,7 @@ Nothing here reads what is in it, which would load the cryptography that a kept 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,11 @@ class DatedRoot:
     origin: Origin
     why_not_newer: str | None = None
     """Why an updated root that is there is not this one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this root from any other."""
+        return hashlib.sha256(self.document).hexdigest()
 
     def age(self, today: dt.date) -> dt.timedelta:
         """How long ago somebody looked for a newer one."""

@@ -51,7 +51,7 @@ def command(trust_policy: str | None) -> Answer:
 
 def describe(trust: Trust) -> TrustShown:
     """The policy and its root, in the words of answers."""
-    policy = trust.policy
+    policy, root = trust.policy, trust.understood()
     rules = {**policy.repositories, "*": policy.rule}
     return TrustShown(
         policy=trust.policy_origin,
@@ -61,8 +61,8 @@ def describe(trust: Trust) -> TrustShown:
         root=RootFacts(
             source=trust.root_origin,
             age_days=trust.root_age_days,
-            authorities=len(trust.root.authorities),
-            logs=len(trust.root.logs),
+            authorities=len(root.authorities),
+            logs=len(root.logs),
         ),
     )
 

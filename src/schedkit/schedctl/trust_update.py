@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from schedkit.oci import trustupdate
-from schedkit.oci.trustedroots import DatedRoot
+from schedkit.oci import rootfiles, trustupdate
+from schedkit.oci.rootfiles import DatedRoot
 from schedkit.oci.trustupdate import UpdateFailed
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.output import Answer, Fields, Result, answering
@@ -39,7 +39,7 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
 def command(url: str, first_root: Path | None) -> Answer:
     """Fetch the newest Sigstore root, verified from the one that is known."""
     folder = root_folder(os.environ)
-    before = trustupdate.current(folder)
+    before = rootfiles.current(folder)
     today = datetime.now(UTC).date()
     known = first_root.read_bytes() if first_root else None
     try:
@@ -54,8 +54,8 @@ def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:
     return TrustUpdated(
         source=now.origin.source,
         taken=now.origin.taken.isoformat(),
-        fingerprint=now.root.fingerprint,
-        changed=now.root.fingerprint != before.root.fingerprint,
+        fingerprint=now.fingerprint,
+        changed=now.fingerprint != before.fingerprint,
         folder=str(folder),
     )
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedkit.model.images import Reference
 from schedkit.model.trust import TrustPolicy, Verified, default_policy
-from schedkit.oci import trustupdate, verdicts, verification
-from schedkit.oci.policyfiles import read_policy, root_of
+from schedkit.oci import rootfiles, verdicts
+from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.sources import Source
-from schedkit.oci.trustedroots import DatedRoot, TrustedRoot
 from schedkit.oci.verdicts import Verdicts
 from schedkit.schedctl import catalogs
+
+if TYPE_CHECKING:
+    from schedkit.oci.trustedroots import TrustedRoot
 
 DEFAULT = "built in"
 
@@ -29,7 +31,7 @@ class Trust:
 
     policy: TrustPolicy
     policy_origin: str
-    root: TrustedRoot
+    document: bytes  # the trusted root
     root_origin: str
     root_age_days: int | None  # None: the policy brought its own
     warnings: tuple[str, ...] = ()
@@ -37,11 +39,20 @@ class Trust:
     def admit(self, source: Source, reference: Reference) -> Verified:
         """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
         folder = verdicts.default_folder(os.environ, Path.home())
-        return verdicts.verify_once(Verdicts(folder), source, reference, self.policy, self.root)
+        return verdicts.verify_once(Verdicts(folder), source, reference, self.policy, self.document)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
-        return verification.verify(source, reference, self.policy, self.root)
+        from schedkit.oci import verification  # noqa: PLC0415 - `admit` may do without
+
+        return verification.verify(source, reference, self.policy, self.understood())
+
+    def understood(self) -> TrustedRoot:
+        """The root, read; `InvalidPolicy` if it or a key of the policy cannot be used."""
+        from schedkit.oci import trustedroots  # noqa: PLC0415 - `admit` may do without
+
+        check_policy(self.policy)
+        return trustedroots.parse_root(self.document)
 
 
 def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
@@ -58,22 +69,20 @@ def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type
 def read_trust(path: str | None) -> Trust:
     """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
     policy = read_policy(Path(path)) if path else default_policy()
-    usual = trustupdate.current(root_folder(os.environ))
-    root = root_of(policy, usual.root) or usual.root
-    origin = path or DEFAULT
+    usual = rootfiles.current(root_folder(os.environ))
+    document, origin = rootfiles.document_for(policy, usual), path or DEFAULT
     if policy.trusted_root is not None:
-        return Trust(policy, origin, root, policy.trusted_root.path, None)
+        return Trust(policy, origin, document, policy.trusted_root.path, None)
     today = datetime.now(UTC).date()
+    warning = usual.warning(today)
     return Trust(
-        policy, origin, root, usual.origin.source, usual.age(today).days, tuple(_warnings(usual, today))
+        policy,
+        origin,
+        document,
+        usual.origin.source,
+        usual.age(today).days,
+        (warning,) if warning else (),
     )
-
-
-def _warnings(root: DatedRoot, today: date) -> Iterator[str]:
-    if root.why_not_newer:
-        yield root.why_not_newer
-    if root.is_old(today):
-        yield f"Sigstore's root is {root.age(today).days} days old; `schedctl trust update` refreshes it"
 
 
 def root_folder(environment: Mapping[str, str]) -> Path:
