@@ -22,8 +22,11 @@ from schedkit.kube.config import Connection
 from schedkit.kube.controller import serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.retries import Patience
+from schedkit.model.trustrules import TrustMode
 from schedkit.sked.observing import Cluster
 from schedkit.sked.reconcile import Reconciler
+from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.verifying import Access, Verifications
 
 Reply: TypeAlias = Callable[[JsonObject], bytes]
 TORN = b""  # the connection closes instead
@@ -111,7 +114,8 @@ async def manager(api: Api) -> AsyncIterator[Recorder]:
 async def _serving(client: Client) -> AsyncIterator[Recorder]:
     recorder = Recorder(client, controller="test", instance="test")
     cluster, stop = Cluster(client), asyncio.Event()
-    reconciler = Reconciler(cluster, client, recorder)
+    verifications = Verifications(RuleFolder(None, TrustMode.OFF), Access(), interval_s=600)
+    reconciler = Reconciler(cluster, client, recorder, verifications)
     serving = asyncio.create_task(serve(cluster.informers, reconciler.controllers, stop, grace_s=1))
     try:
         yield recorder

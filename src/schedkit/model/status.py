@@ -9,6 +9,7 @@ from schedkit.model.conditions import carry_dates, condition, legible
 from schedkit.model.fleets import Fleet
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import NodeCounts, NodeTrouble, SchedExtStatus
+from schedkit.model.vetting import vet
 
 MAX_WORST_NODES = 5
 
@@ -22,6 +23,7 @@ def compute_status(observation: Observation, fleet: Fleet) -> SchedExtStatus:
     return SchedExtStatus(
         observed_generation=generation,
         image=fleet.image,
+        signer=vet(observation).signer,
         nodes=_counts(fleet),
         worst_nodes=_worst(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),

@@ -183,7 +183,7 @@ class TrustPolicy(msgspec.Struct, frozen=True):
 
     def rule_for(self, repository: str) -> Rule:
         """The rule with the longest name that is the repository, or a folder that it is in."""
-        fitting = [name for name in self.repositories if _is_within(repository, name)]
+        fitting = [name for name in self.repositories if is_within(repository, name)]
         return self.repositories[max(fitting, key=len)] if fitting else self.rule
 
     @property
@@ -271,7 +271,7 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
         where = f"repositories[{at}]"
         fields = _fields(item, where, ("match", "keys", "identities", "requireLog"))
         name = _text(fields.get("match"), f"{where}.match")
-        if not _PREFIX.fullmatch(name):
+        if not is_prefix(name):
             why = "is neither a registry nor a repository; write for example registry.example/schedulers"
             raise InvalidPolicy(f"{where}.match {name!r} {why}")
         if name in rules:
@@ -321,7 +321,13 @@ def _text(value: object, where: str) -> str:
     return value
 
 
-def _is_within(repository: str, name: str) -> bool:
+def is_prefix(name: str) -> bool:
+    """Whether it can name a registry, a folder in one, or a repository."""
+    return _PREFIX.fullmatch(name) is not None
+
+
+def is_within(repository: str, name: str) -> bool:
+    """Whether the repository is that one, or lies in the registry or folder of that name."""
     return repository == name or repository.startswith(f"{name}/")
 
 

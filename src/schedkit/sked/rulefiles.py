@@ -1,0 +1,98 @@
+"""The administrator's rules in a mounted folder, read again whenever somebody changes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import structlog
+
+from schedkit.model.trust import InvalidPolicy
+from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
+
+RULES_FILE = "trust.yaml"
+_LOOK_S = 3.0
+_MOST_FILES = 256
+
+Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
+
+_log = structlog.get_logger()
+
+
+class RuleFolder:
+    """The rules of now: those in the folder, those before they became unreadable, or the built-in ones."""
+
+    def __init__(self, folder: Path | None, floor: TrustMode) -> None:
+        self._folder, self._floor = folder, floor
+        self.rules: Rules | None = None  # None: unreadable from the start, so that nobody knows them
+        self.complaint = ""  # why the file cannot be read; empty: it can, or there is none
+        self._seen: Identity | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self.look()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have it called whenever the rules are others."""
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Look every few seconds; until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Take the files as they are now, if they are others than before."""
+        seen = self._identity()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        before = (self.rules, self.complaint)
+        self._read()
+        if (self.rules, self.complaint) != before:
+            for listener in self._listeners:
+                listener()
+
+    def _read(self) -> None:
+        try:
+            self.rules = self._found() or built_in_rules(self._floor)
+        except InvalidPolicy as error:
+            self.complaint = str(error)
+            _log.error("trust_rules_unreadable", reason=self.complaint, earlier=self.rules is not None)
+            return
+        self.complaint = ""
+        _log.info("trust_rules_read", mode=str(self.rules.mode), folder=str(self._folder))
+
+    def _found(self) -> Rules | None:
+        """The rules in the folder; None: nobody wrote any."""
+        file = self._folder / RULES_FILE if self._folder else None
+        try:
+            return self._parsed(file) if file and file.lstat() else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise InvalidPolicy(f"{file} cannot be read: {error.strerror}") from error
+
+    def _parsed(self, file: Path) -> Rules:
+        # a parser that stays in memory, for managers that have something to parse
+        from schedkit.oci.policyfiles import read_with  # noqa: PLC0415 - as above
+
+        return read_with(file, partial(parse_rules, floor=self._floor))
+
+    def _identity(self) -> Identity:
+        """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""
+        try:
+            files = sorted(self._folder.iterdir())[:_MOST_FILES] if self._folder else []
+        except OSError:
+            return ()
+        return tuple(map(_identity_of, files))
+
+
+def _identity_of(file: Path) -> tuple[str, int, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return file.name, 0, 0, 0
+    return file.name, found.st_ino, found.st_mtime_ns, found.st_size
