@@ -62,23 +62,23 @@ def _found_out(request: Request, source: Source) -> Answer:
     named = parse_reference(request.image)
     pinned = Digest(request.pinned) if request.pinned else named.digest
     if pinned is not None and pinned == request.known:
-        return Answer(request.ticket, "known", current=_current(source, named, pinned))
+        return Answer(request.ticket, "known", _current(source, named, pinned))
     content = source.resolve(named.pinned(pinned) if pinned else named)
     digest = content.descriptor.digest
     if digest == request.known:
-        return Answer(request.ticket, "known", current=digest)
+        return Answer(request.ticket, "known", str(digest))
     verdict = _verified(request, source, named, content)
     return Answer(request.ticket, "trusted", _current(source, named, pinned or digest), verdict)
 
 
-def _current(source: Source, named: Reference, counted: Digest) -> Digest:
+def _current(source: Source, named: Reference, counted: Digest) -> str:
     """What the name means by now; what counts already, where that cannot be found out."""
     if named.digest is not None:
-        return named.digest
+        return str(named.digest)
     try:
-        return source.resolve(named).descriptor.digest
+        return str(source.resolve(named).descriptor.digest)
     except RegistryError:
-        return counted
+        return str(counted)
 
 
 def _verified(request: Request, source: Source, named: Reference, content: Content) -> bytes:

@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -67,10 +67,13 @@ class Verifications:
         access: Access,
         *,
         interval_s: float,
+        command: Sequence[str] = VERIFIER,
+        limits: Limits = LIMITS,
         observe: Observer | None = None,
         count: Callable[[str], None] | None = None,
     ) -> None:
         self._folder, self._access, self._interval_s = folder, access, interval_s
+        self._command, self._limits = command, limits
         self._count = count or (lambda _: None)
         self._asked: dict[Key, Question] = {}
         self._askers: Counter[Question] = Counter()
@@ -81,7 +84,7 @@ class Verifications:
             "verification",
             self.verify,
             workers=1,
-            limit_s=LIMITS.time_s + 30,
+            limit_s=limits.time_s + 30,
             observe=observe,
         )
 
@@ -172,8 +175,8 @@ class Verifications:
         ticket = secrets.token_hex(16)
         request = self._request(ticket, question, rules, before)
         try:
-            answer = await confinement.run(VERIFIER, request, LIMITS, _environment(os.environ))
-            found = _understood(answer, ticket, question, before)
+            answer = await confinement.run(self._command, request, self._limits, environment(os.environ))
+            found = understood(answer, ticket, question, before)
         except BrokenOffError as error:
             words = "the process that verifies signatures broke off, and is started again later"
             found = Undecided(Reason.VERIFIER_FAILED, f"{words}: {error}")
@@ -186,8 +189,8 @@ class Verifications:
         asked = Request(
             ticket=ticket,
             image=question.image,
-            pinned=question.pinned,
-            known=before.verified.digest if isinstance(before, Trusted) else None,
+            pinned=str(question.pinned) if question.pinned else None,  # msgspec knows no kinds of str
+            known=str(before.verified.digest) if isinstance(before, Trusted) else None,
             policy=rules.document,
             files=dict(rules.files),
             auth_file=str(access.auth_file) if access.auth_file else None,
@@ -201,7 +204,7 @@ class _Named(msgspec.Struct, frozen=True):
     digest: str
 
 
-def _understood(data: bytes, ticket: str, question: Question, before: Verdict | None) -> Verdict:
+def understood(data: bytes, ticket: str, question: Question, before: Verdict | None) -> Verdict:
     """The verdict in what a verifier wrote; `BrokenOffError` if it is none."""
     try:
         answer = msgspec.json.decode(data, type=Answer)
@@ -244,7 +247,8 @@ def _why(found: Verdict) -> dict[str, str]:
     return {} if isinstance(found, Trusted) else {"reason": found.why}
 
 
-def _environment(own: Mapping[str, str]) -> dict[str, str]:
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """What a verifier is started with: nothing that is secret."""
     wanted = {*_INHERITED, *_PROXIES, *(name.upper() for name in _PROXIES)}
     kept = {name: value for name, value in own.items() if name in wanted}
     return {**kept, "MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}

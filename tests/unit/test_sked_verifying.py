@@ -1,0 +1,300 @@
+"""Verdicts between the manager and its verifier: what is believed, kept, asked again, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rig.cases import daemon_set, observation, schedext
+from rig.trustrules import MountedRules
+from schedkit.kube.resources import Key
+from schedkit.model.conditions import Reason
+from schedkit.model.images import Digest
+from schedkit.model.objects import render
+from schedkit.model.observed import Observation
+from schedkit.model.trustrules import TrustMode
+from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.sked.confinement import BrokenOffError, Limits
+from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.verifying import Access, Verifications, environment, understood
+
+IMAGE = "registry.example/scheds/rusty:v1"
+GOOD, OTHER = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
+QUESTION = Question(IMAGE, None, "policy")
+KEY = Key("default", "scx")
+
+
+def verdict(
+    digest: str = GOOD, repository: str = "registry.example/scheds/rusty", ticket: str = "t"
+) -> bytes:
+    kept = {
+        "digest": str(digest),
+        "repository": repository,
+        "beliefs": ticket,
+        "signer": "ci",
+        "issuer": None,
+    }
+    return msgspec.json.encode({**kept, "time": None, "mode": "key"})
+
+
+def answer(**fields: object) -> bytes:
+    return msgspec.json.encode({"ticket": "t", "kind": "trusted", "current": str(GOOD), **fields})
+
+
+def read(data: bytes, question: Question = QUESTION, before: Verdict | None = None) -> Verdict:
+    return understood(data, "t", question, before)
+
+
+def test_a_good_answer_is_a_proof() -> None:
+    found = read(answer(verdict=verdict()))
+
+    assert isinstance(found, Trusted)
+    assert (found.verified.digest, found.verified.signer, found.current) == (GOOD, "ci", GOOD)
+    assert read(answer(kind="known", current=str(OTHER)), before=found) == Trusted(found.verified, OTHER)
+
+
+def test_other_answers_are_what_they_say() -> None:
+    assert read(answer(kind="distrusted", step=3, why="nobody signed it")) == Distrusted(
+        3, "nobody signed it"
+    )
+    unreachable = answer(kind="unreachable", why="no route", retry_after_s=9)
+    assert read(unreachable) == Undecided(Reason.REGISTRY_UNREACHABLE, "no route", 9)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\x00",
+        b"[]",
+        b"[" * 100_000,
+        answer(),
+        answer(kind="splendid"),
+        answer(ticket="of another"),
+        answer(verdict=verdict(ticket="of another")),
+        answer(verdict=verdict(repository="registry.example/scheds/other")),
+        answer(verdict=verdict(), current="latest"),
+        answer(verdict=verdict(digest="sha256:short")),
+        answer(kind="known"),
+        answer(verdict=verdict(), more=1),
+    ],
+    ids=lambda data: repr(data[:60]),
+)
+def test_what_is_no_answer_to_this_question_proves_nothing(data: bytes) -> None:
+    with pytest.raises(BrokenOffError):
+        read(data)
+
+
+@pytest.mark.parametrize(
+    "question", [Question(IMAGE, OTHER, "policy"), Question(f"{IMAGE}@{OTHER}", None, "p")]
+)
+def test_a_verdict_about_another_digest_than_the_pinned_one_proves_nothing(question: Question) -> None:
+    with pytest.raises(BrokenOffError, match="about another image"):
+        read(answer(verdict=verdict()), question)
+
+
+def test_a_verifier_gets_the_way_to_registries_and_no_secret() -> None:
+    own = {
+        "PATH": "/bin",
+        "HTTPS_PROXY": "http://proxy:3128",
+        "no_proxy": ".local",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
+
+    assert environment(own).keys() == {"PATH", "HTTPS_PROXY", "no_proxy", "MALLOC_ARENA_MAX", "LC_ALL"}
+
+
+# The rules in their folder
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> MountedRules:
+    return MountedRules(tmp_path / "rules")
+
+
+def test_rules_are_read_again_when_the_folder_is_swapped(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: warn\npolicy: {keys: [{path: a.pub}]}\n", "a.pub": b"one"})
+    folder, news = RuleFolder(mounted.folder, TrustMode.OFF), []
+    folder.listen(lambda: news.append(folder.rules))
+    assert folder.rules is not None
+    first = folder.rules.fingerprint
+
+    folder.look()
+    assert news == []
+    mounted.write({"trust.yaml": b"mode: warn\npolicy: {keys: [{path: a.pub}]}\n", "a.pub": b"two"})
+    folder.look()
+
+    (changed,) = news
+    assert changed is not None
+    assert changed.fingerprint != first, "another key is another policy"
+
+
+def test_the_last_good_rules_stay_while_the_file_is_malformed(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: enforce\n"})
+    folder = RuleFolder(mounted.folder, TrustMode.OFF)
+
+    for broken in (b"mode: enforce\nmode: warn\n", b"[", b"mode: warn\npolicy: {keys: [{path: gone.pub}]}\n"):
+        mounted.write({"trust.yaml": broken})
+        folder.look()
+        assert folder.rules is not None
+        assert folder.rules.mode is TrustMode.ENFORCE
+        assert folder.complaint
+
+    mounted.write({"trust.yaml": b"mode: warn\n"})
+    folder.look()
+    assert folder.rules == RuleFolder(None, TrustMode.WARN).rules
+    assert folder.complaint == ""
+
+
+def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_none(
+    mounted: MountedRules, tmp_path: Path
+) -> None:
+    for nothing in (None, tmp_path / "nowhere", mounted.folder):
+        rules = RuleFolder(nothing, TrustMode.WARN).rules
+        assert rules is not None
+        assert rules.mode is TrustMode.WARN
+
+    mounted.write({"trust.yaml": b"mode: on\n"})
+    folder = RuleFolder(mounted.folder, TrustMode.WARN)
+    assert folder.rules is None
+    assert "write off, warn or enforce" in folder.complaint
+
+
+# The queue
+
+
+def verifier(program: str) -> tuple[str, ...]:
+    """In the place of the real one."""
+    return (sys.executable, "-S", "-c", f"import sys, json; r = json.load(sys.stdin); {program}")
+
+
+DISTRUSTS = "print(json.dumps({'ticket': r['ticket'], 'kind': 'distrusted', 'step': 3, 'why': 'nobody'}))"
+
+
+def asked(verifications: Verifications, image: str | None = None) -> Observation:
+    """What is known after somebody asked about a SchedExt, whose pods run that image if there are any."""
+    owner = schedext(sched=IMAGE)
+    there = None
+    if image is not None:
+        there = msgspec.structs.replace(daemon_set(owner), spec=render(owner, image).spec)
+    return verifications.complete(KEY, observation(owner, daemon_set=there))
+
+
+def made(
+    program: str, *, mode: TrustMode = TrustMode.ENFORCE, time_s: float = 20, interval_s: float = 600
+) -> Verifications:
+    return Verifications(
+        RuleFolder(None, mode),
+        Access(),
+        interval_s=interval_s,
+        command=verifier(program),
+        limits=Limits(time_s, 64 << 20, 10_000),
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import time; time.sleep(600)", "it did not end within 1 s"),
+        ("import os; os.abort()", "it ended by signal 6"),
+        ("print('nonsense')", "its answer is not one"),
+        ("meal = [bytearray(1 << 20) for _ in range(200)]", "it ended with code 1"),
+    ],
+)
+def test_a_verifier_that_fails_leaves_the_answer_open_and_is_asked_again_later(
+    program: str, words: str
+) -> None:
+    async def play() -> None:
+        verifications = made(program, time_s=1)
+        assert asked(verifications).verdict is None
+
+        result = await verifications.verify(KEY)
+
+        found = asked(verifications).verdict
+        assert isinstance(found, Undecided)
+        assert found.reason is Reason.VERIFIER_FAILED
+        assert words in found.why
+        assert result.after_s is not None
+        assert 5 < result.after_s < 20
+
+    asyncio.run(play())
+
+
+def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    told: list[Key] = []
+
+    async def play() -> None:
+        verifications = made(f"open({str(marks)!r}, 'a').write('x'); {DISTRUSTS}")
+        verifications.listen(told.append)
+        other = Key("default", "other")
+        asked(verifications)
+        verifications.complete(other, observation(schedext("other", sched=IMAGE), daemon_set=None))
+
+        await verifications.verify(KEY)
+        await verifications.verify(other)
+
+        assert isinstance(asked(verifications).verdict, Distrusted)
+
+    asyncio.run(play())
+    assert marks.read_text() == "x"
+    assert told == [KEY, Key("default", "other")]
+
+
+def test_off_asks_nobody() -> None:
+    async def play() -> None:
+        verifications = made("raise SystemExit", mode=TrustMode.OFF)
+        asked(verifications)
+
+        assert verifications.controller.queue.depth == 0
+        assert (await verifications.verify(KEY)).after_s is None
+
+    asyncio.run(play())
+
+
+TRUSTS = (
+    "v = json.dumps({'digest': D, 'repository': 'registry.example/scheds/rusty', 'beliefs': r['ticket'],"
+    " 'signer': 'ci', 'issuer': None, 'time': None, 'mode': 'key'});"
+    "import base64; print(json.dumps({'ticket': r['ticket'], 'kind': 'trusted', 'current': D,"
+    " 'verdict': base64.b64encode(v.encode()).decode()}))"
+)
+
+
+def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_outage(tmp_path: Path) -> None:
+    down = tmp_path / "down"
+    outage = "print(json.dumps({'ticket': r['ticket'], 'kind': 'unreachable', 'why': 'down'}))"
+    program = (
+        f"import os; D = {str(GOOD)!r}; exec({outage!r} if os.path.exists({str(down)!r}) else {TRUSTS!r})"
+    )
+
+    async def play() -> None:
+        verifications = made(program, interval_s=0.01)
+        asked(verifications)
+        await verifications.verify(KEY)
+        first = asked(verifications).verdict
+        assert isinstance(first, Trusted)
+
+        assert asked(verifications, f"{IMAGE}@{GOOD}").verdict == first, "no second question is open"
+        down.touch()
+        await asyncio.sleep(0.02)  # the verdict is no longer young
+        await verifications.verify(KEY)
+        assert asked(verifications, f"{IMAGE}@{GOOD}").verdict == first
+
+    asyncio.run(play())
+
+
+def test_a_schedext_that_is_gone_is_forgotten() -> None:
+    async def play() -> None:
+        verifications = made(DISTRUSTS)
+        asked(verifications)
+        await verifications.verify(KEY)
+        verifications.forget(KEY)
+
+        assert (await verifications.verify(KEY)).after_s is None
+        assert asked(verifications).verdict is None
+
+    asyncio.run(play())
