@@ -83,6 +83,40 @@ def await_image(schedexts: SchedExts, image: str) -> None:
     polling.until(lambda: image_of(schedexts) == image, f"the DaemonSet runs {image}", timeout_s=30)
 
 
+# Managers of their own: they come first, because the one that the others share serves the same SchedExts
+
+
+def test_rules_that_were_never_readable_let_nothing_new_run_until_they_are_mended(
+    cluster: ControlPlane, schedexts: SchedExts, folder: Path, nodes: scenes.Nodes
+) -> None:
+    rules = MountedRules(folder / "unreadable")
+    rules.write({"trust.yaml": b"mode: [\n"})
+    with manager.running(cluster, "sked-blind", f"--trust-config={rules.folder}", SOON) as blind:
+        schedexts.create(nodeSelector=nodes)
+        found = schedexts.await_reason("Accepted", "PolicyUnreadable")
+        assert "trust.yaml of ConfigMap sked-trust is mended" in found["message"]
+        assert schedexts.daemon_set() is None
+
+        rules.write({"trust.yaml": b"mode: off\n"})
+        schedexts.await_reason("Verified", "VerificationOff", timeout_s=30)
+        assert image_of(schedexts) == manager.IMAGE
+        assert not blind.says("image_verified")
+
+
+def test_without_rules_the_flag_decides_by_the_built_in_policy(
+    cluster: ControlPlane, schedexts: SchedExts, signed: SignedImages, nodes: scenes.Nodes
+) -> None:
+    image, _ = signed.push("built-in", "v1")
+    with manager.running(cluster, "sked-alone", "--trust-mode=enforce", SOON):
+        schedexts.create(sched=image, nodeSelector=nodes)
+
+        found = schedexts.await_reason("Accepted", "Untrusted", timeout_s=60)
+        assert "it was signed with a key, and the policy names none" in found["message"]
+
+
+# The others share one
+
+
 def test_a_signed_image_is_pinned_and_the_status_names_its_signer(
     enforcing: Manager, schedexts: SchedExts, signed: SignedImages, nodes: scenes.Nodes
 ) -> None:
@@ -201,7 +235,7 @@ def test_images_and_namespaces_that_are_not_allowed_do_not_run(
     allowed, _ = signed.push("allowed", "v1")
     other, _ = signed.push("other", "v1")
     schedexts.create("allowed", sched=allowed, nodeSelector=nodes)
-    schedexts.create("other", sched=other, nodeSelector=nodes)
+    schedexts.create("other", sched=other, nodeSelector=dict.fromkeys(nodes, "elsewhere"))
 
     schedexts.await_daemon_set("allowed")
     found = schedexts.await_reason("Accepted", "NotAllowed", "other")
@@ -240,31 +274,3 @@ def arguments(schedexts: SchedExts) -> list[str]:
     found: JsonObject = schedexts.await_daemon_set()
     container: JsonObject = found["spec"]["template"]["spec"]["containers"][0]
     return list(container.get("args", ()))
-
-
-def test_rules_that_were_never_readable_let_nothing_new_run_until_they_are_mended(
-    cluster: ControlPlane, schedexts: SchedExts, folder: Path, nodes: scenes.Nodes
-) -> None:
-    rules = MountedRules(folder / "unreadable")
-    rules.write({"trust.yaml": b"mode: [\n"})
-    with manager.running(cluster, "sked-blind", f"--trust-config={rules.folder}", SOON) as blind:
-        schedexts.create(nodeSelector=nodes)
-        found = schedexts.await_reason("Accepted", "PolicyUnreadable")
-        assert "trust.yaml of ConfigMap sked-trust is mended" in found["message"]
-        assert schedexts.daemon_set() is None
-
-        rules.write({"trust.yaml": b"mode: off\n"})
-        schedexts.await_reason("Verified", "VerificationOff", timeout_s=30)
-        assert image_of(schedexts) == manager.IMAGE
-        assert not blind.says("image_verified")
-
-
-def test_without_rules_the_flag_decides_by_the_built_in_policy(
-    cluster: ControlPlane, schedexts: SchedExts, signed: SignedImages, nodes: scenes.Nodes
-) -> None:
-    image, _ = signed.push("built-in", "v1")
-    with manager.running(cluster, "sked-alone", "--trust-mode=enforce", SOON):
-        schedexts.create(sched=image, nodeSelector=nodes)
-
-        found = schedexts.await_reason("Accepted", "Untrusted", timeout_s=60)
-        assert "it was signed with a key, and the policy names none" in found["message"]

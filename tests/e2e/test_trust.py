@@ -1,0 +1,184 @@
+"""The operator enforces on a real node: what is signed attaches, nothing else does, no verifier harms it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig import images, polling, processes, reporting
+from rig.controlplane import ControlPlane
+from rig.cosign import Cosign, Key
+from rig.installation import NAMESPACE, make
+from rig.kubeclient import JsonObject
+from rig.node import Node
+from rig.registry import Registry
+from rig.trustrules import BY_KEY, KEY_FILE
+
+from .conftest import Site
+from .test_install import Memory, Operator
+
+_SCHEDEXTS = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts"
+_RULES = f"/api/v1/namespaces/{NAMESPACE}/configmaps/sked-trust"
+_DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
+_VERIFIER = "/opt/schedkit/schedkit/sked/verifier.py"
+_VERIFIED_S = 600  # an emulated machine starts Python, loads cryptography and shakes hands
+_POD_MIB = 110
+# in the place of the real one; it does what the name of the image says
+_HOSTILE = """\
+import json, os, sys, time
+image = json.load(sys.stdin)["image"]
+if "hangs" in image:
+    time.sleep(3600)
+if "crashes" in image:
+    os.abort()
+if "raves" in image:
+    print("nonsense")
+if "eats" in image:
+    meal = [bytearray(1 << 20) for _ in range(4096)]
+"""
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(2400)]
+
+
+@dataclass(frozen=True)
+class Enforcing:
+    """An operator that trusts one key."""
+
+    operator: Operator
+    cosign: Cosign
+    key: Key
+
+    def push(self, name: str, version: str, *, sign: bool) -> str:
+        """A scheduler's image, by tag."""
+        registry = self.operator.site.images
+        digest = registry.client.push(images.scheduler(name, version=version), f"trust/{name}", version)
+        if sign:
+            self.cosign.sign(f"{registry.host}/trust/{name}@{digest}", self.key)
+        return f"{registry.named_host}/trust/{name}:{version}"
+
+    def apply(self, name: str, **spec: object) -> None:
+        meta = {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "metadata": {"name": name}}
+        self.operator.cluster.apply({**meta, "spec": spec})
+
+    def await_reason(self, name: str, kind: str, reason: str) -> JsonObject:
+        def probe() -> JsonObject | None:
+            status = self.operator.cluster.client.get(f"{_SCHEDEXTS}/{name}").get("status", {})
+            found = [each for each in status.get("conditions", ()) if each["type"] == kind]
+            return found[0] if found and found[0]["reason"] == reason else None
+
+        return polling.until(probe, f"{name} is {kind} because of {reason}", timeout_s=_VERIFIED_S)
+
+    def restart_count(self) -> int:
+        [pod] = self.operator.pods()
+        return int(pod["status"]["containerStatuses"][0]["restartCount"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def removed_afterwards(fleet: tuple[ControlPlane, Registry, Node]) -> Iterator[None]:
+    """Other modules find the node's kernel without a scheduler."""
+    yield
+    make(fleet[0], "undeploy")
+
+
+@pytest.fixture(scope="module")
+def cosign(fleet: tuple[ControlPlane, Registry, Node]) -> Cosign:
+    return Cosign(3, processes.run_folder("e2e-trust") / "cosign", ca_file=fleet[1].ca_file)
+
+
+@pytest.fixture(scope="module")
+def key(cosign: Cosign) -> Key:
+    return cosign.new_key()
+
+
+@pytest.fixture
+def enforcing(site: Site, cosign: Cosign, key: Key) -> Enforcing:
+    """Installed by make, then told whom to trust, as an administrator would."""
+    operator = Operator(site)
+    make(site.cluster, "deploy", f"IMG={operator.image}")
+    authority = site.images.ca_file
+    assert authority is not None
+    files = {
+        "trust.yaml": yaml.safe_dump({"mode": "enforce", "policy": BY_KEY}),
+        KEY_FILE: key.public.read_text(),
+        "registry-ca.pem": Path(authority).read_text(),
+    }
+    site.cluster.client.patch(_RULES, {"data": files})
+    told = ["--registry-ca=/etc/sked/trust/registry-ca.pem", "--trust-interval=20"]
+    change_container(site.cluster, lambda container: {**container, "args": [*container["args"], *told]})
+    operator.await_manager()
+    operator.site.until(lambda: len(operator.pods()) == 1, "the first manager is gone")
+    return Enforcing(operator, cosign, key)
+
+
+def change_container(
+    cluster: ControlPlane, change: Callable[[JsonObject], JsonObject], volumes: tuple[JsonObject, ...] = ()
+) -> None:
+    """Change the manager's only container, and give its pod more volumes."""
+    pod = cluster.client.get(_DEPLOYMENT)["spec"]["template"]["spec"]
+    changed = {"containers": [change(pod["containers"][0])], "volumes": [*pod["volumes"], *volumes]}
+    cluster.client.patch(_DEPLOYMENT, {"spec": {"template": {"spec": changed}}})
+
+
+def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(enforcing: Enforcing) -> None:
+    operator = enforcing.operator
+    enforcing.apply("signed", sched=enforcing.push("fifo", "v1", sign=True))
+
+    found = enforcing.await_reason("signed", "Verified", "Verified")
+    operator.await_attached()
+    attaches = operator.attaches()
+    assert found["message"].endswith(f"was signed by {KEY_FILE}")
+
+    enforcing.apply("signed", sched=enforcing.push("fifo", "v2", sign=False))
+    refused = enforcing.await_reason("signed", "Accepted", "Untrusted")
+
+    assert "nobody has signed" in refused["message"]
+    assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
+    [pod] = operator.pods()
+    memory = Memory.of(operator.site.node, pod)
+    reporting.note(
+        f"manager and verifier: at most {memory.peak_mib:.0f} MiB with files, {memory.kills} kills"
+    )
+    assert (enforcing.restart_count(), memory.kills) == (0, 0)
+
+
+def test_a_verifier_that_hangs_crashes_raves_or_eats_memory_leaves_the_manager_alone(
+    enforcing: Enforcing,
+) -> None:
+    operator = enforcing.operator
+    replace_verifier(operator)
+    for name in ("hangs", "crashes", "raves", "eats"):
+        enforcing.apply(name, sched=f"registry.rig.test/{name}:v1", nodeSelector={"trust": "nowhere"})
+
+    words = {
+        name: enforcing.await_reason(name, "Verified", "VerifierFailed")["message"]
+        for name in ("crashes", "raves", "eats", "hangs")
+    }
+
+    assert "it ended by signal 6" in words["crashes"]
+    assert "its answer is not one" in words["raves"]
+    assert "it ended with code 1" in words["eats"]
+    assert "it did not end within" in words["hangs"]
+    [pod] = operator.pods()
+    memory = Memory.of(operator.site.node, pod)
+    reporting.note(f"manager and hostile verifiers: at most {memory.peak_mib:.0f} MiB with files")
+    assert (enforcing.restart_count(), memory.kills) == (0, 0)
+    assert memory.own_mib < _POD_MIB
+
+
+def replace_verifier(operator: Operator) -> None:
+    """By a file that is mounted over it in the manager's own pod."""
+    cluster, mounted = operator.cluster, {"name": "hostile", "mountPath": _VERIFIER, "subPath": "verifier.py"}
+    meta = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hostile", "namespace": NAMESPACE}}
+    cluster.apply({**meta, "data": {"verifier.py": _HOSTILE}})
+    volume = {"name": "hostile", "configMap": {"name": "hostile"}}
+
+    def mount(container: JsonObject) -> JsonObject:
+        return {**container, "volumeMounts": [*container["volumeMounts"], mounted]}
+
+    change_container(cluster, mount, (volume,))
+    operator.await_manager()
+    operator.site.until(lambda: len(operator.pods()) == 1, "the manager before is gone")
