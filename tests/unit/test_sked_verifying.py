@@ -18,9 +18,10 @@ from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.trustrules import TrustMode
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
-from schedkit.sked.confinement import BrokenOffError, Limits
+from schedkit.sked import rulereader
+from schedkit.sked.confinement import BrokenOffError, Limits, environment
 from schedkit.sked.rulefiles import RuleFolder
-from schedkit.sked.verifying import Access, Verifications, environment, understood
+from schedkit.sked.verifying import Access, Verifications, understood
 
 IMAGE = "registry.example/scheds/rusty:v1"
 GOOD, OTHER = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
@@ -111,55 +112,68 @@ def test_a_verifier_gets_the_way_to_registries_and_no_secret() -> None:
 # The rules in their folder
 
 
+def look(folder: RuleFolder) -> None:
+    asyncio.run(folder.look())
+
+
+def looked(place: Path | None, floor: TrustMode) -> RuleFolder:
+    """After its first look."""
+    folder = RuleFolder(place, floor)
+    look(folder)
+    return folder
+
+
 @pytest.fixture
 def mounted(tmp_path: Path) -> MountedRules:
     return MountedRules(tmp_path / "rules")
 
 
-def test_rules_are_read_again_when_the_folder_is_swapped(mounted: MountedRules) -> None:
-    mounted.write({"trust.yaml": b"mode: warn\npolicy: {keys: [{path: a.pub}]}\n", "a.pub": b"one"})
-    folder, news = RuleFolder(mounted.folder, TrustMode.OFF), []
-    folder.listen(lambda: news.append(folder.rules))
+POLICY = b"mode: enforce\npolicy: {keys: [{path: a.pub}]}\n"
+ONE, TWO = (
+    b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA" + digits + b"=\n-----END PUBLIC KEY-----\n"
+    for digits in (b"A" * 43, b"B" * 42 + b"A")
+)
+
+
+def test_rules_are_read_again_when_the_folder_is_swapped_and_the_last_good_ones_stay(
+    mounted: MountedRules,
+) -> None:
+    mounted.write({"trust.yaml": POLICY, "a.pub": ONE})
+    folder, news = looked(mounted.folder, TrustMode.OFF), []
+    folder.listen(lambda: news.append((folder.rules, folder.complaint)))
     assert folder.rules is not None
-    first = folder.rules.fingerprint
+    first = folder.rules
 
-    folder.look()
+    look(folder)
     assert news == []
-    mounted.write({"trust.yaml": b"mode: warn\npolicy: {keys: [{path: a.pub}]}\n", "a.pub": b"two"})
-    folder.look()
+    mounted.write({"trust.yaml": POLICY, "a.pub": b"no key"})
+    look(folder)
+    mounted.write({"trust.yaml": POLICY, "a.pub": TWO})
+    look(folder)
 
-    (changed,) = news
+    (stale, complaint), (changed, nothing) = news
+    assert (stale, "the key a.pub cannot be used" in complaint) == (first, True)
     assert changed is not None
-    assert changed.fingerprint != first, "another key is another policy"
+    assert (changed.fingerprint != first.fingerprint, nothing) == (True, ""), "another key is another policy"
 
 
-def test_the_last_good_rules_stay_while_the_file_is_malformed(mounted: MountedRules) -> None:
-    mounted.write({"trust.yaml": b"mode: enforce\n"})
-    folder = RuleFolder(mounted.folder, TrustMode.OFF)
+@pytest.mark.parametrize("broken", [b"mode: enforce\nmode: warn\n", b"[", POLICY], ids=repr)
+def test_what_cannot_be_used_is_told_with_its_place(broken: bytes, tmp_path: Path) -> None:
+    (tmp_path / "trust.yaml").write_bytes(broken)
 
-    for broken in (b"mode: enforce\nmode: warn\n", b"[", b"mode: warn\npolicy: {keys: [{path: gone.pub}]}\n"):
-        mounted.write({"trust.yaml": broken})
-        folder.look()
-        assert folder.rules is not None
-        assert folder.rules.mode is TrustMode.ENFORCE
-        assert folder.complaint
-
-    mounted.write({"trust.yaml": b"mode: warn\n"})
-    folder.look()
-    assert folder.rules == RuleFolder(None, TrustMode.WARN).rules
-    assert folder.complaint == ""
+    assert str(tmp_path / "trust.yaml") in rulereader.read(tmp_path / "trust.yaml").complaint
 
 
 def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_none(
     mounted: MountedRules, tmp_path: Path
 ) -> None:
     for nothing in (None, tmp_path / "nowhere", mounted.folder):
-        rules = RuleFolder(nothing, TrustMode.WARN).rules
+        rules = looked(nothing, TrustMode.WARN).rules
         assert rules is not None
         assert rules.mode is TrustMode.WARN
 
     mounted.write({"trust.yaml": b"mode: on\n"})
-    folder = RuleFolder(mounted.folder, TrustMode.WARN)
+    folder = looked(mounted.folder, TrustMode.WARN)
     assert folder.rules is None
     assert "write off, warn or enforce" in folder.complaint
 

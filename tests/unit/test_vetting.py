@@ -8,13 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from rig.cases import daemon_set, observation, pod, running, schedext
+from rig.cases import (
+    MOVED,
+    SIGNED,
+    SIGNED_IMAGE,
+    observation,
+    pod,
+    running,
+    schedext,
+    trusted,
+    with_image,
+)
 from rig.plans import plan
 from schedkit.model.conditions import Reason
-from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.fleets import Fleet
-from schedkit.model.images import Digest
-from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.plans import (
     CreateDaemonSet,
@@ -23,33 +30,15 @@ from schedkit.model.plans import (
     WriteStatus,
     plan_daemon_set,
 )
-from schedkit.model.schedext import Condition, ConditionStatus, SchedExt, SchedExtStatus
+from schedkit.model.schedext import Condition, ConditionStatus, SchedExtStatus
 from schedkit.model.status import compute_status
 from schedkit.model.trust import InvalidPolicy
 from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
-from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.model.verdicts import Distrusted, Question, Undecided, Verdict
 from schedkit.model.vetting import question_of, vet
-from schedkit.oci.verdicts import from_json
 
-IMAGE = "registry.example/scheds/rusty:v1"
-GOOD, NEWER = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
+IMAGE, GOOD, NEWER = SIGNED_IMAGE, SIGNED, MOVED
 OFF, WARN, ENFORCE = (built_in_rules(mode) for mode in TrustMode)
-
-
-def trusted(digest: Digest = GOOD, current: Digest | None = None) -> Trusted:
-    """As a verifier's answer is turned into it."""
-    repository = "registry.example/scheds/rusty"
-    kept = {
-        "digest": str(digest),
-        "repository": repository,
-        "beliefs": "b",
-        "signer": "ci@example",
-        "issuer": None,
-    }
-    data = msgspec.json.encode({**kept, "time": None, "mode": "key"})
-    verified = from_json(data, digest, repository, "b")
-    assert verified is not None
-    return Trusted(verified, current or digest)
 
 
 UNTRUSTED = Distrusted(13, "it was signed by a stranger")
@@ -66,11 +55,6 @@ def seen(
     asked = schedext(**{"sched": IMAGE, **spec})
     there = with_image(schedext(sched=IMAGE), has) if has else None
     return observation(asked, daemon_set=there, rules=rules, verdict=verdict)
-
-
-def with_image(owner: SchedExt, image: str) -> DaemonSet:
-    known = daemon_set(owner)
-    return msgspec.structs.replace(known, spec=render(owner, image).spec)
 
 
 def rendered(at: Observation) -> str | None:

@@ -9,6 +9,14 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
+
+# of what the manager was started with: where Python finds its code, and the way to registries
+_INHERITED: Final = ("PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "SSL_CERT_FILE")
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+_LEFTOVERS_S: Final = 1.0
 
 
 class BrokenOffError(Exception):
@@ -84,8 +92,24 @@ async def _read(stdout: asyncio.StreamReader, limit: int) -> bytes:
     return bytes(pieces)
 
 
+async def _drain(stdout: asyncio.StreamReader | None) -> None:
+    """Read what is left in the pipe, which stays open otherwise."""
+    while stdout is not None and await stdout.read(1 << 16):
+        pass
+
+
 async def _end(program: asyncio.subprocess.Process) -> None:
     """It, and whatever it started."""
     with suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LEFTOVERS_S):
+            await _drain(program.stdout)
     await asyncio.shield(program.wait())
+
+
+def environment(own: Mapping[str, str]) -> dict[str, str]:
+    """What such a program is started with: nothing that is secret."""
+    wanted = {*_INHERITED, *_PROXIES, *(name.upper() for name in _PROXIES)}
+    kept = {name: value for name, value in own.items() if name in wanted}
+    return {**kept, "MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}

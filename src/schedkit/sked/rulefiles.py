@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+import msgspec
 import structlog
 
 from schedkit.model.trust import InvalidPolicy
 from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
+from schedkit.sked import confinement
+from schedkit.sked.confinement import BrokenOffError, Limits
+from schedkit.sked.verifierprotocol import Reading
 
 RULES_FILE = "trust.yaml"
 _LOOK_S = 3.0
 _MOST_FILES = 256
+_READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
+_LIMITS: Final = Limits(time_s=65, memory=64 << 20, output=8 << 20)
 
 Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
@@ -27,11 +34,12 @@ class RuleFolder:
 
     def __init__(self, folder: Path | None, floor: TrustMode) -> None:
         self._folder, self._floor = folder, floor
-        self.rules: Rules | None = None  # None: unreadable from the start, so that nobody knows them
-        self.complaint = ""  # why the file cannot be read; empty: it can, or there is none
+        # None: never readable so far, so that nobody knows them
+        self.rules: Rules | None = None if folder else built_in_rules(floor)
+        # empty: they can be read, or there are none
+        self.complaint = "they have not been read yet" if folder else ""
         self._seen: Identity | None = None
         self._listeners: list[Callable[[], None]] = []
-        self.look()
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have it called whenever the rules are others."""
@@ -41,23 +49,23 @@ class RuleFolder:
         """Look every few seconds; until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            self.look()
+            await self.look()
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Take the files as they are now, if they are others than before."""
         seen = self._identity()
         if seen == self._seen:
             return
         self._seen = seen
         before = (self.rules, self.complaint)
-        self._read()
+        await self._read()
         if (self.rules, self.complaint) != before:
             for listener in self._listeners:
                 listener()
 
-    def _read(self) -> None:
+    async def _read(self) -> None:
         try:
-            self.rules = self._found() or built_in_rules(self._floor)
+            self.rules = await self._found() or built_in_rules(self._floor)
         except InvalidPolicy as error:
             self.complaint = str(error)
             _log.error("trust_rules_unreadable", reason=self.complaint, earlier=self.rules is not None)
@@ -65,21 +73,28 @@ class RuleFolder:
         self.complaint = ""
         _log.info("trust_rules_read", mode=str(self.rules.mode), folder=str(self._folder))
 
-    def _found(self) -> Rules | None:
+    async def _found(self) -> Rules | None:
         """The rules in the folder; None: nobody wrote any."""
         file = self._folder / RULES_FILE if self._folder else None
         try:
-            return self._parsed(file) if file and file.lstat() else None
+            return await self._parsed(file) if file and file.lstat() else None
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise InvalidPolicy(f"{file} cannot be read: {error.strerror}") from error
 
-    def _parsed(self, file: Path) -> Rules:
-        # a parser that stays in memory, for managers that have something to parse
-        from schedkit.oci.policyfiles import read_with  # noqa: PLC0415 - as above
-
-        return read_with(file, partial(parse_rules, floor=self._floor))
+    async def _parsed(self, file: Path) -> Rules:
+        try:
+            data = await confinement.run(
+                (*_READER, str(file)), b"", _LIMITS, confinement.environment(os.environ)
+            )
+            reading = msgspec.json.decode(data, type=Reading)
+        except (BrokenOffError, msgspec.DecodeError) as error:
+            self._seen = None  # the next look is another try
+            raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
+        if reading.complaint:
+            raise InvalidPolicy(reading.complaint)
+        return parse_rules(reading.document, reading.files.__getitem__, self._floor)
 
     def _identity(self) -> Identity:
         """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""

@@ -1,4 +1,4 @@
-"""What a manager and its verifier say to each other: one request, one answer, both in JSON."""
+"""What a manager and the processes that it starts say to each other, in JSON."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: int = 0  # that failed, if it is `distrusted`
     why: str = ""
     retry_after_s: float | None = None
+
+
+class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The administrator's rules as they lie in their folder."""
+
+    document: Any = None
+    files: dict[str, bytes] = {}  # that the document names
+    complaint: str = ""  # why they cannot be used; empty: they can

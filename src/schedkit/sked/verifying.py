@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -35,9 +35,6 @@ _log = structlog.get_logger()
 
 VERIFIER: Final = (sys.executable, "-m", "schedkit.sked.verifier")
 LIMITS: Final = Limits(time_s=125, memory=64 << 20, output=64 << 10)
-# of what the manager was started with: where Python finds its code, and the way to registries
-_INHERITED: Final = ("PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "SSL_CERT_FILE")
-_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 # of the time between two looks at a tag: how long after a first failure, and at most after the tenth
 _FIRST, _LONGEST = 1 / 40, 3
 
@@ -175,7 +172,9 @@ class Verifications:
         ticket = secrets.token_hex(16)
         request = self._request(ticket, question, rules, before)
         try:
-            answer = await confinement.run(self._command, request, self._limits, environment(os.environ))
+            answer = await confinement.run(
+                self._command, request, self._limits, confinement.environment(os.environ)
+            )
             found = understood(answer, ticket, question, before)
         except BrokenOffError as error:
             words = "the process that verifies signatures broke off, and is started again later"
@@ -245,10 +244,3 @@ def _is_fixed(question: Question) -> bool:
 
 def _why(found: Verdict) -> dict[str, str]:
     return {} if isinstance(found, Trusted) else {"reason": found.why}
-
-
-def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """What a verifier is started with: nothing that is secret."""
-    wanted = {*_INHERITED, *_PROXIES, *(name.upper() for name in _PROXIES)}
-    kept = {name: value for name, value in own.items() if name in wanted}
-    return {**kept, "MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}

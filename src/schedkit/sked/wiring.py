@@ -77,7 +77,7 @@ class Manager:
         acting = self._client.fenced(self._elector.fence) if self._elector else self._client
         self._recorder = Recorder(acting, controller=CONTROLLER, instance=self._identity)
         self._cluster = Cluster(self._client)
-        rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode))
+        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode))
         self._reconciler = Reconciler(
             self._cluster,
             acting,
@@ -117,6 +117,7 @@ class Manager:
         if self._settings.enable_http2:
             _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
         await self._serve_probes()
+        await self._rules.look()
         if (address := self._settings.metrics_bind_address) is not None:
             self._background.append(partial(self._serve_metrics, address))
         await serve(
