@@ -12,7 +12,7 @@ import yaml
 from rig import images, polling, processes, reporting
 from rig.controlplane import ControlPlane
 from rig.cosign import Cosign, Key
-from rig.installation import NAMESPACE, make
+from rig.installation import ROOT, make
 from rig.kubeclient import JsonObject
 from rig.node import Node
 from rig.registry import Registry
@@ -22,8 +22,6 @@ from .conftest import Site
 from .test_install import Memory, Operator
 
 _SCHEDEXTS = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts"
-_RULES = f"/api/v1/namespaces/{NAMESPACE}/configmaps/sked-trust"
-_DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 _VERIFIER = "/opt/schedkit/schedkit/sked/verifier.py"
 _VERIFIED_S = 600  # an emulated machine starts Python, loads cryptography and shakes hands
 _POD_MIB = 110
@@ -95,36 +93,50 @@ def key(cosign: Cosign) -> Key:
 
 
 @pytest.fixture
-def enforcing(site: Site, cosign: Cosign, key: Key) -> Enforcing:
-    """Installed by make, then told whom to trust, as an administrator would."""
-    operator = Operator(site)
-    make(site.cluster, "deploy", f"IMG={operator.image}")
+def rules(site: Site, key: Key) -> dict[str, str]:
+    """The files of the ConfigMap: one key is trusted, and the authority of the registry's certificate."""
     authority = site.images.ca_file
     assert authority is not None
-    files = {
+    return {
         "trust.yaml": yaml.safe_dump({"mode": "enforce", "policy": BY_KEY}),
         KEY_FILE: key.public.read_text(),
         "registry-ca.pem": Path(authority).read_text(),
     }
-    site.cluster.client.patch(_RULES, {"data": files})
-    told = ["--registry-ca=/etc/sked/trust/registry-ca.pem", "--trust-interval=20"]
-    change_container(site.cluster, lambda container: {**container, "args": [*container["args"], *told]})
+
+
+Change = Callable[[JsonObject], None]
+
+
+def install(site: Site, rules: dict[str, str], change: Change = lambda _: None) -> Operator:
+    """From the file that `make build-installer` writes, with an administrator's rules in it."""
+    operator = Operator(site)
+    make(site.cluster, "build-installer", f"IMG={operator.image}")
+    objects = [each for each in yaml.safe_load_all((ROOT / "dist/install.yaml").read_text()) if each]
+    for each in objects:
+        if each["kind"] == "ConfigMap":
+            each["data"] = rules
+        if each["kind"] == "Deployment":
+            [container] = each["spec"]["template"]["spec"]["containers"]
+            container["args"] += ["--registry-ca=/etc/sked/trust/registry-ca.pem", "--trust-interval=20"]
+            change(each["spec"]["template"]["spec"])
+    site.cluster.apply(*objects)
     operator.await_manager()
-    operator.site.until(lambda: len(operator.pods()) == 1, "the first manager is gone")
-    return Enforcing(operator, cosign, key)
+    operator.site.until(lambda: len(operator.pods()) == 1, "the manager before is gone")
+    return operator
 
 
-def change_container(
-    cluster: ControlPlane, change: Callable[[JsonObject], JsonObject], volumes: tuple[JsonObject, ...] = ()
+def with_hostile_verifier(pod: JsonObject) -> None:
+    """By a file that is mounted over the real one."""
+    [container] = pod["containers"]
+    container["volumeMounts"].append({"name": "hostile", "mountPath": _VERIFIER, "subPath": "verifier.py"})
+    pod["volumes"].append({"name": "hostile", "configMap": {"name": "sked-trust"}})
+
+
+def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(
+    site: Site, rules: dict[str, str], cosign: Cosign, key: Key
 ) -> None:
-    """Change the manager's only container, and give its pod more volumes."""
-    pod = cluster.client.get(_DEPLOYMENT)["spec"]["template"]["spec"]
-    changed = {"containers": [change(pod["containers"][0])], "volumes": [*pod["volumes"], *volumes]}
-    cluster.client.patch(_DEPLOYMENT, {"spec": {"template": {"spec": changed}}})
-
-
-def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(enforcing: Enforcing) -> None:
-    operator = enforcing.operator
+    operator = install(site, rules)
+    enforcing = Enforcing(operator, cosign, key)
     enforcing.apply("signed", sched=enforcing.push("fifo", "v1", sign=True))
 
     found = enforcing.await_reason("signed", "Verified", "Verified")
@@ -146,10 +158,10 @@ def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(enforcing: E
 
 
 def test_a_verifier_that_hangs_crashes_raves_or_eats_memory_leaves_the_manager_alone(
-    enforcing: Enforcing,
+    site: Site, rules: dict[str, str], cosign: Cosign, key: Key
 ) -> None:
-    operator = enforcing.operator
-    replace_verifier(operator)
+    operator = install(site, {**rules, "verifier.py": _HOSTILE}, with_hostile_verifier)
+    enforcing = Enforcing(operator, cosign, key)
     for name in ("hangs", "crashes", "raves", "eats"):
         enforcing.apply(name, sched=f"registry.rig.test/{name}:v1", nodeSelector={"trust": "nowhere"})
 
@@ -167,18 +179,3 @@ def test_a_verifier_that_hangs_crashes_raves_or_eats_memory_leaves_the_manager_a
     reporting.note(f"manager and hostile verifiers: at most {memory.peak_mib:.0f} MiB with files")
     assert (enforcing.restart_count(), memory.kills) == (0, 0)
     assert memory.own_mib < _POD_MIB
-
-
-def replace_verifier(operator: Operator) -> None:
-    """By a file that is mounted over it in the manager's own pod."""
-    cluster, mounted = operator.cluster, {"name": "hostile", "mountPath": _VERIFIER, "subPath": "verifier.py"}
-    meta = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hostile", "namespace": NAMESPACE}}
-    cluster.apply({**meta, "data": {"verifier.py": _HOSTILE}})
-    volume = {"name": "hostile", "configMap": {"name": "hostile"}}
-
-    def mount(container: JsonObject) -> JsonObject:
-        return {**container, "volumeMounts": [*container["volumeMounts"], mounted]}
-
-    change_container(cluster, mount, (volume,))
-    operator.await_manager()
-    operator.site.until(lambda: len(operator.pods()) == 1, "the manager before is gone")

@@ -22,7 +22,7 @@ RULES_FILE = "trust.yaml"
 _LOOK_S = 3.0
 _MOST_FILES = 256
 _READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
-_LIMITS: Final = Limits(time_s=65, memory=64 << 20, output=8 << 20)
+_LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
 
 Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
 

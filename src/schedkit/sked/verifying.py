@@ -34,7 +34,8 @@ from schedkit.sked.verifierprotocol import Answer, Request
 _log = structlog.get_logger()
 
 VERIFIER: Final = (sys.executable, "-m", "schedkit.sked.verifier")
-LIMITS: Final = Limits(time_s=125, memory=64 << 20, output=64 << 10)
+# a usual question takes half of it; beside a manager of usual size it stays below the limit of the pod
+LIMITS: Final = Limits(time_s=125, memory=48 << 20, output=64 << 10)
 # of the time between two looks at a tag: how long after a first failure, and at most after the tenth
 _FIRST, _LONGEST = 1 / 40, 3
 
