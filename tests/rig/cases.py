@@ -71,14 +71,14 @@ def with_image(owner: SchedExt, image: str) -> DaemonSet:
     return msgspec.structs.replace(daemon_set(owner), spec=render(owner, image).spec)
 
 
-def trusted(digest: Digest = SIGNED, current: Digest | None = None) -> Trusted:
+def trusted(digest: Digest = SIGNED, current: Digest | None = None, signer: str = "ci@example") -> Trusted:
     """A verdict as the manager makes it from a verifier's answer."""
     repository = SIGNED_IMAGE.rpartition(":")[0]
     kept = {
         "digest": str(digest),
         "repository": repository,
         "beliefs": "b",
-        "signer": "ci@example",
+        "signer": signer,
         "issuer": None,
     }
     data = msgspec.json.encode({**kept, "time": None, "mode": "key"})

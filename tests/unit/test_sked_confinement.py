@@ -70,3 +70,8 @@ def test_memory_beyond_the_limit_is_not_given() -> None:
 
     assert run(eater.format(8)) == b"fed"
     assert refusal(eater.format(200)) == "it ended with code 1"
+
+
+def test_a_program_that_is_not_there_is_one_that_broke_off() -> None:
+    with pytest.raises(BrokenOffError, match="it could not be started"):
+        asyncio.run(confinement.run(("/nowhere/at/all",), b"", LIMITS, {}))

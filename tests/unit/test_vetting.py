@@ -299,6 +299,12 @@ def test_what_is_asked_follows_from_rules_and_daemon_set() -> None:
     )
 
 
+def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -> None:
+    found = trusted(signer="x\u202e" * 2000)
+
+    assert vet(seen(WARN, found)).signer == "x\N{REPLACEMENT CHARACTER}" * 512
+
+
 # The document
 
 

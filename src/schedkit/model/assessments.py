@@ -15,7 +15,7 @@ from schedkit.model.nodestates import SETTLING, Bucket
 from schedkit.model.objects import LEGACY_LACKS
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import ConditionStatus, ConditionType
-from schedkit.model.vetting import Vetted, vet
+from schedkit.model.vetting import Vetted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,11 @@ class Evidence:
 Check = Callable[[Evidence], Finding | None]
 
 
-def assess(observation: Observation, fleet: Fleet) -> tuple[tuple[ConditionType, Finding], ...]:
+def assess(
+    observation: Observation, fleet: Fleet, vetted: Vetted
+) -> tuple[tuple[ConditionType, Finding], ...]:
     """The answer to every question."""
-    evidence = Evidence(observation, fleet, vet(observation))
+    evidence = Evidence(observation, fleet, vetted)
     deployed = _first(DEPLOYED, evidence)
     return (
         (ConditionType.ACCEPTED, _first(ACCEPTED, evidence)),

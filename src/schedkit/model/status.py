@@ -19,11 +19,13 @@ def compute_status(observation: Observation, fleet: Fleet) -> SchedExtStatus:
     schedext = observation.schedext
     before = schedext.status or SchedExtStatus()
     generation = schedext.metadata.generation
-    computed = [condition(kind, finding, generation) for kind, finding in assess(observation, fleet)]
+    vetted = vet(observation)
+    findings = assess(observation, fleet, vetted)
+    computed = [condition(kind, finding, generation) for kind, finding in findings]
     return SchedExtStatus(
         observed_generation=generation,
         image=fleet.image,
-        signer=vet(observation).signer,
+        signer=vetted.signer,
         nodes=_counts(fleet),
         worst_nodes=_worst(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),

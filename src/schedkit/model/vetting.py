@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from schedkit.model.conditions import Finding, Reason, no, unknown, yes
+from schedkit.model.conditions import MAX_MESSAGE, Finding, Reason, legible, no, unknown, yes
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.differences import differences, is_legacy
 from schedkit.model.images import Digest, InvalidReference, parse_reference
@@ -142,7 +142,8 @@ def _signer(case: Case) -> str:
     if case.verdict is None and _earlier_answer(case) is not None:
         before = case.observation.schedext.status
         return before.signer if before else ""
-    return case.verdict.verified.signer if isinstance(case.verdict, Trusted) else ""
+    # it is a stranger's word, and the API server takes no longer one
+    return legible(case.verdict.verified.signer)[:MAX_MESSAGE] if isinstance(case.verdict, Trusted) else ""
 
 
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:

@@ -14,8 +14,6 @@ from typing import Final
 # of what the manager was started with: where Python finds its code, and the way to registries
 _INHERITED: Final = ("PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "SSL_CERT_FILE")
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-
-
 _LEFTOVERS_S: Final = 1.0
 
 
@@ -37,14 +35,7 @@ async def run(argv: Sequence[str], request: bytes, limits: Limits, environment: 
 
     Raises `BrokenOffError` in every other case.
     """
-    program = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=dict(environment),
-        start_new_session=True,
-    )
+    program = await _started(argv, environment)
     try:
         _limit(program.pid, limits)
         async with asyncio.timeout(limits.time_s):
@@ -53,6 +44,20 @@ async def run(argv: Sequence[str], request: bytes, limits: Limits, environment: 
         raise BrokenOffError(f"it did not end within {limits.time_s:g} s") from error
     finally:
         await _end(program)
+
+
+async def _started(argv: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise BrokenOffError(f"it could not be started: {error}") from error
 
 
 def _limit(pid: int, limits: Limits) -> None:

@@ -76,12 +76,7 @@ class RuleFolder:
     async def _found(self) -> Rules | None:
         """The rules in the folder; None: nobody wrote any."""
         file = self._folder / RULES_FILE if self._folder else None
-        try:
-            return await self._parsed(file) if file and file.lstat() else None
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise InvalidPolicy(f"{file} cannot be read: {error.strerror}") from error
+        return await self._parsed(file) if file and _is_there(file) else None
 
     async def _parsed(self, file: Path) -> Rules:
         try:
@@ -103,6 +98,16 @@ class RuleFolder:
         except OSError:
             return ()
         return tuple(map(_identity_of, files))
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise InvalidPolicy(f"{file} cannot be read: {error.strerror}") from error
+    return True
 
 
 def _identity_of(file: Path) -> tuple[str, int, int, int]:
