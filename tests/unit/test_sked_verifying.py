@@ -8,9 +8,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 
 from rig.cases import daemon_set, observation, schedext
 from rig.trustrules import MountedRules
+from schedkit.kube.client import Client
+from schedkit.kube.config import Connection
 from schedkit.kube.resources import Key
 from schedkit.model.conditions import Reason
 from schedkit.model.images import Digest
@@ -20,6 +23,8 @@ from schedkit.model.trustrules import TrustMode
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
+from schedkit.sked.metrics import Metrics
+from schedkit.sked.observing import Cluster
 from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.verifying import Access, Verifications, understood
 
@@ -176,6 +181,23 @@ def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_
     folder = looked(mounted.folder, TrustMode.WARN)
     assert folder.rules is None
     assert "write off, warn or enforce" in folder.complaint
+
+
+def test_the_metrics_page_says_whether_the_rules_of_now_count(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: on\n"})
+
+    async def page(folder: RuleFolder) -> str:
+        await folder.look()
+        metrics = Metrics()
+        async with Client(Connection("http://127.0.0.1:9")) as client:
+            metrics.watch(Cluster(client), (), folder)
+            return generate_latest(metrics.registry).decode()
+
+    broken = asyncio.run(page(RuleFolder(mounted.folder, TrustMode.OFF)))
+    good = asyncio.run(page(RuleFolder(None, TrustMode.WARN)))
+
+    assert 'sked_trust_rules_readable{mode="unknown"} 0.0' in broken
+    assert 'sked_trust_rules_readable{mode="warn"} 1.0' in good
 
 
 # The queue
