@@ -94,7 +94,7 @@ docs: setup ## build the documentation into build/docs; a broken link is an erro
 
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (under a minute)
-	$(LEASHED) $(PYTHON) -m pytest -q -n auto tests/unit
+	$(LEASHED) $(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick tests/unit
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 

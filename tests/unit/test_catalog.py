@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedkit.model.catalog import (
@@ -151,7 +151,6 @@ _texts = (
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(_texts)
 def test_whatever_the_text_it_is_a_catalog_or_refused(text: bytes) -> None:
     try:
@@ -246,7 +245,6 @@ def test_versions_are_sorted_as_versions_and_other_tags_come_last() -> None:
 @given(
     st.lists(st.from_regex(r"v?[0-9]{1,3}(\.[0-9]{1,3}){0,3}(-[a-z0-9.]{1,4})?|[a-z]{1,6}", fullmatch=True))
 )
-@settings(max_examples=50, deadline=None)
 def test_sorting_keeps_every_tag_and_does_not_depend_on_the_order(tags: list[str]) -> None:
     assert sort_versions(tags) == sort_versions(tags[::-1])
     assert sorted(sort_versions(tags)) == sorted(tags)

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedkit.runtimes import ocispec, podmanjson, podmanspec
@@ -97,7 +97,6 @@ class TestPodman:
         assert body["labels"] == {"provider": "schedkit"}
 
     @given(st.lists(st.tuples(st.sampled_from(Stream), st.binary(max_size=40))), st.data())
-    @settings(max_examples=50)
     def test_output_is_the_same_however_it_is_cut(
         self, said: list[tuple[Stream, bytes]], data: st.DataObject
     ) -> None:

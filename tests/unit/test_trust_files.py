@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rig.forging import Made, Recipe, Workshop
@@ -181,7 +181,6 @@ def question(made: Made) -> Question:
     return Question(made.digest, REPOSITORY, by_identity(made).rule, parse_root(made.root))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_bundle_with_any_bytes_changed_is_refused_or_as_good(made: Made, data: st.DataObject) -> None:
     document = bytearray(made.document)
@@ -207,7 +206,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_bundle_with_any_value_replaced_is_refused_or_as_good(made: Made, data: st.DataObject) -> None:
     """One value anywhere in the bundle becomes another, of any type."""
@@ -232,7 +230,6 @@ def _places(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - any JSON
     return [(value, key) for key, _ in items] + [place for _, inner in items for place in _places(inner)]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.binary(max_size=64),
     st.dictionaries(st.sampled_from(["signature", "certificate", "bundle"]), st.text()),

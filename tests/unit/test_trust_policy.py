@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedkit.model import trust
@@ -226,7 +226,6 @@ _EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(_EXPRESSIONS, st.text("abc.1\n", max_size=6))
 def test_expressions_mean_what_they_mean_in_python(expression: str, text: str) -> None:
     expected = re.fullmatch(expression, text, re.ASCII) is not None
