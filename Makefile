@@ -46,6 +46,8 @@ export OPERATOR_PYTHON := $(value PYTHON_VERSION)
 unexport NODES KERNEL TIMEOUT CMD IMG BASE PYTHON_VERSION
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
+# every command that a test starts would compile all it imports anew
+unexport PYTHONDONTWRITEBYTECODE
 # where rigs find uv, also when the machine has none
 export UV := $(CURDIR)/tools/uv
 export UV_PYTHON_DOWNLOADS := never
