@@ -1,6 +1,7 @@
-"""Rewrites the parts of documents that are the output of a command, or says which are out of date.
+"""Rewrites the parts of documents that are generated, or says which are out of date.
 
-Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`.
+The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a
+table that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from statustable import status_table
+
+_TABLES = {"status": status_table}
+_TABLE = re.compile(r"(?P<head><!-- table: (?P<name>\w+) -->\n).*?(?P<tail><!-- end of table -->)", re.DOTALL)
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
 )
@@ -34,7 +39,10 @@ def regenerate(document: Path) -> str:
     def part(match: re.Match[str]) -> str:
         return match["head"] + output_of(match["command"], document.parent) + match["tail"]
 
-    return _PART.sub(part, document.read_text())
+    def table(match: re.Match[str]) -> str:
+        return match["head"] + _TABLES[match["name"]]() + match["tail"]
+
+    return _TABLE.sub(table, _PART.sub(part, document.read_text()))
 
 
 def main() -> int:

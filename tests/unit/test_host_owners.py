@@ -1,0 +1,240 @@
+"""Who owns the attached scheduler: each way to be sure, and each way not to be."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.owners import (
+    Evidence,
+    HeldLink,
+    HeldMap,
+    Hold,
+    Place,
+    Process,
+    SchedulerMap,
+    is_in_container,
+    leftovers,
+    place_of,
+    prove,
+)
+
+ID = "5e1f" * 16
+OTHER_ID = "c0de" * 16
+UID = "0d5b1c2e-8a9f-4c11-9c1e-1234567890ab"
+UID_ = UID.replace("-", "_")
+RUNNING = SchedExt(State.ENABLED, ops="mini", enable_seq=2)
+
+
+def evidence(
+    *held: HeldLink | HeldMap, schedulers: list[SchedulerMap], gaps: tuple[str, ...] = ()
+) -> Evidence:
+    """Each holder is a process of its own."""
+    return Evidence(
+        processes=tuple(Process(pid, cgroups=(f"/{pid}",)) for pid in sorted({each.pid for each in held})),
+        links=tuple(each for each in held if isinstance(each, HeldLink)),
+        maps=tuple(each for each in held if isinstance(each, HeldMap)),
+        schedulers=tuple(schedulers),
+        gaps=gaps,
+    )
+
+
+def answer(found: Evidence, kernel: SchedExt = RUNNING) -> tuple[Hold, int | None]:
+    proof = prove(kernel, found)
+    return proof.hold, proof.process.pid if proof.process else None
+
+
+def test_the_holder_of_the_link_is_the_owner() -> None:
+    found = evidence(HeldLink(7, 1, 10), HeldMap(7, 10), schedulers=[SchedulerMap(10, "mini")])
+
+    assert answer(found) == (Hold.LINK, 7)
+
+
+def test_an_ejected_holder_of_the_same_name_is_not_the_owner() -> None:
+    """The one with the higher link was attached later, and attaching needs a kernel that runs no other."""
+    same = [SchedulerMap(10, "mini"), SchedulerMap(11, "mini")]
+
+    assert answer(evidence(HeldLink(9, 4, 10), HeldLink(7, 5, 11), schedulers=same)) == (Hold.LINK, 7)
+
+
+def test_a_higher_map_number_means_nothing() -> None:
+    """A scheduler may be loaded long before it is attached."""
+    same = [SchedulerMap(10, "mini"), SchedulerMap(11, "mini")]
+
+    assert answer(evidence(HeldLink(7, 5, 10), HeldLink(9, 4, 11), schedulers=same)) == (Hold.LINK, 7)
+
+
+def test_an_ejected_holder_of_another_name_is_ruled_out_by_it() -> None:
+    both = [SchedulerMap(10, "mini", is_registered=True), SchedulerMap(11, "other")]
+
+    assert answer(evidence(HeldLink(9, 4, 11), schedulers=both)) == (Hold.NOBODY, None)
+
+
+def test_other_kinds_of_struct_ops_do_not_count() -> None:
+    """TCP's link is newer, but its map is none of sched_ext."""
+    found = evidence(HeldLink(7, 1, 10), HeldLink(8, 2, 11), schedulers=[SchedulerMap(10, "mini")])
+
+    assert answer(found) == (Hold.LINK, 7)
+
+
+def test_a_sub_scheduler_is_not_the_owner_of_the_machine() -> None:
+    both = [SchedulerMap(10, "mini"), SchedulerMap(11, "mini", is_sub=True)]
+
+    assert answer(evidence(HeldLink(7, 1, 10), HeldLink(8, 2, 11), schedulers=both)) == (Hold.LINK, 7)
+
+
+def test_one_that_is_loaded_and_waits_for_its_turn_is_not_the_owner() -> None:
+    both = [SchedulerMap(10, "mini"), SchedulerMap(11, "mini")]
+    found = evidence(HeldLink(7, 1, 10), HeldMap(8, 11), schedulers=both)
+
+    assert answer(found) == (Hold.LINK, 7)
+
+
+def test_a_loader_that_registered_without_a_link_owns_it_while_it_lives() -> None:
+    found = evidence(HeldMap(7, 10), schedulers=[SchedulerMap(10, "mini", is_registered=True)])
+
+    assert answer(found) == (Hold.MAP, 7)
+
+
+def test_without_its_loader_it_is_an_orphan() -> None:
+    proof = prove(RUNNING, evidence(schedulers=[SchedulerMap(10, "mini", is_registered=True)]))
+
+    assert (proof.hold, proof.map_id) == (Hold.NOBODY, 10)
+    assert "without a link" in proof.reason
+
+
+def test_a_pinned_link_makes_an_orphan() -> None:
+    proof = prove(RUNNING, evidence(schedulers=[SchedulerMap(10, "mini")]))
+
+    assert proof.hold is Hold.NOBODY
+    assert "pinned" in proof.reason
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(
+            evidence(
+                HeldLink(7, 1, 10),
+                schedulers=[SchedulerMap(10, "mini"), SchedulerMap(11, "mini", is_registered=True)],
+            ),
+            id="a link and an orphan of the same name",
+        ),
+        pytest.param(
+            evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini"), SchedulerMap(11, "mini")]),
+            id="a link and a pinned one of the same name",
+        ),
+        pytest.param(
+            evidence(
+                HeldMap(7, 10),
+                schedulers=[
+                    SchedulerMap(10, "mini", is_registered=True),
+                    SchedulerMap(11, "mini", is_registered=True),
+                ],
+            ),
+            id="two that are registered without a link",
+        ),
+        pytest.param(evidence(schedulers=[SchedulerMap(10, "other")]), id="no map of that name"),
+        pytest.param(
+            evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini")], gaps=("dark here",)),
+            id="something could not be looked at",
+        ),
+        pytest.param(
+            Evidence(links=(HeldLink(7, 1, 10),), schedulers=(SchedulerMap(10, "mini"),)),
+            id="the process ended before it could be named",
+        ),
+        pytest.param(
+            evidence(HeldLink(7, 1, 10), HeldLink(8, 1, 10), schedulers=[SchedulerMap(10, "mini")]),
+            id="two units share one link",
+        ),
+    ],
+)
+def test_what_does_not_follow_is_not_claimed(found: Evidence) -> None:
+    proof = prove(RUNNING, found)
+
+    assert (proof.hold, proof.process) == (Hold.UNKNOWN, None)
+    assert proof.reason != ""
+
+
+def test_children_that_inherited_the_link_are_not_the_owner() -> None:
+    parent, child = (Process(7, (1,), cgroups=("/a",)), Process(3, (7, 1), cgroups=("/a",)))
+    found = Evidence(
+        (child, parent), (HeldLink(3, 1, 10), HeldLink(7, 1, 10)), (), (SchedulerMap(10, "mini"),)
+    )
+
+    assert answer(found) == (Hold.LINK, 7)
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.ENABLED])
+def test_nothing_is_held_while_nothing_is_attached(state: State) -> None:
+    found = evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini")])
+
+    assert answer(found, SchedExt(state)) == (Hold.NOTHING, None)
+
+
+def test_leftovers_are_holders_of_what_is_not_attached_any_more() -> None:
+    same = [SchedulerMap(10, "mini"), SchedulerMap(11, "mini")]
+    found = evidence(HeldLink(9, 4, 10), HeldLink(7, 5, 11), HeldLink(5, 6, 99), schedulers=same)
+
+    assert [process.pid for process in leftovers(RUNNING, found)] == [9]
+    assert [process.pid for process in leftovers(SchedExt(State.DISABLED), found)] == [7, 9]
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        (f"/machine.slice/libpod-{ID}.scope/container", Place(ID)),
+        (f"/libpod_parent/libpod-{ID}", Place(ID)),
+        (f"/system.slice/docker-{ID}.scope", Place(ID)),
+        (f"/docker/{ID}", Place(ID)),
+        (f"/kubepods/besteffort/pod{UID}/{ID}", Place(ID, UID)),
+        (f"/kubepods.slice/kubepods-burstable-pod{UID_}.slice/cri-containerd-{ID}.scope", Place(ID, UID)),
+        (f"/kubepods-pod{UID_}.slice/crio-{ID}.scope", Place(ID, UID)),
+        (
+            f"/system.slice/containerd.service/kubepods-pod{UID}.slice:cri-containerd:{ID}",
+            Place(ID, UID, "containerd.service"),
+        ),
+        (f"/docker/{OTHER_ID}/kubelet/kubepods/pod{UID}/{ID}", Place(ID, UID)),
+        ("/system.slice/scx.service", Place(unit="scx.service")),
+        ("/user.slice/user-1000.slice/session-3.scope", Place(unit="session-3.scope")),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/x.service", Place(unit="x.service")),
+        ("/", Place()),
+        ("/schedkit/scx-rusty", Place()),
+    ],
+)
+def test_a_control_group_says_where_a_process_belongs(path: str, place: Place) -> None:
+    assert place_of(Process(7, cgroups=(path,))) == place
+
+
+@pytest.mark.parametrize(
+    ("path", "container", "is_in"),
+    [
+        (f"/libpod_parent/libpod-{ID}", ID, True),
+        (f"/machine.slice/libpod-{ID}.scope/container", ID, True),
+        ("/schedkit/scx-rusty", "scx-rusty", True),
+        ("/schedkit/scx-rusty/inner", "scx-rusty", True),
+        ("/schedkit/scx-rusty", "rusty", False),
+        ("/schedkit/scx-rusty-2", "scx-rusty", False),
+        ("/default/scx-rusty", "scx-rusty", False),
+        (f"/libpod_parent/libpod-{ID}", ID[:12], False),
+        ("/", "", False),
+    ],
+)
+def test_a_process_is_in_a_container_when_its_control_group_is_the_containers(
+    path: str, container: str, is_in: bool
+) -> None:
+    process = Process(7, cgroups=("/elsewhere", path))
+
+    assert is_in_container(process, container, first_pid=0) is is_in
+
+
+@pytest.mark.parametrize(("first_pid", "is_in"), [(7, True), (5, True), (3, True), (8, False), (0, False)])
+def test_a_process_is_in_a_container_when_it_descends_from_its_first(first_pid: int, is_in: bool) -> None:
+    assert is_in_container(Process(7, ancestors=(5, 3, 1)), "unlike", first_pid) is is_in
+
+
+def test_evidence_can_be_written_down_and_read_back() -> None:
+    found = evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini")], gaps=("dark",))
+
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Evidence) == found
