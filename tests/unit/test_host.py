@@ -23,7 +23,7 @@ from schedkit.model.host import (
     way_to_end,
 )
 from schedkit.model.kernel import SchedExt, State
-from schedkit.model.owners import Evidence, HeldLink, Hold, Process, Proof, SchedulerMap
+from schedkit.model.owners import Hold, Process, Proof
 
 ID = "5e1f" * 16
 UID = "0d5b1c2e-8a9f-4c11-9c1e-1234567890ab"
@@ -34,8 +34,7 @@ COMBINATIONS = list(product(State, OwnerKind, Containers))
 
 def attached(process: Process, ops: str = "mini") -> HostObservation:
     """A kernel that runs what the process holds."""
-    evidence = Evidence((process,), (HeldLink(process.pid, 1, 10),), (), (SchedulerMap(10, ops),))
-    return HostObservation(SchedExt(State.ENABLED, ops=ops), evidence)
+    return HostObservation(SchedExt(State.ENABLED, ops=ops), Proof(Hold.LINK, process))
 
 
 def quiet(state: State = State.DISABLED) -> HostObservation:
@@ -80,10 +79,10 @@ IN_OURS = Process(71, ancestors=(70, 1), command="scx_rusty", cgroups=(f"/machin
 SERVICE = Process(90, command="/usr/bin/scx_lavd", cgroups=("/system.slice/scx.service",))
 BY_HAND = Process(91, command="./scx_simple -f", cgroups=("/user.slice/user-0.slice/session-1.scope",))
 POD = Process(92, command="/scx", cgroups=(f"/kubepods/besteffort/pod{UID}/{'ab' * 32}",))
-ORPHAN = HostObservation(
-    SchedExt(State.ENABLED, ops="mini"), Evidence(schedulers=(SchedulerMap(10, "mini", is_registered=True),))
+ORPHAN = HostObservation(SchedExt(State.ENABLED, ops="mini"), Proof(Hold.NOBODY, reason="its loader is gone"))
+UNPROVED = HostObservation(
+    SchedExt(State.ENABLED, ops="mini"), Proof(Hold.UNKNOWN, reason="CAP_SYS_PTRACE is needed")
 )
-UNPROVED = HostObservation(SchedExt(State.ENABLED, ops="mini"), Evidence(gaps=("CAP_SYS_PTRACE is needed",)))
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
+from schedkit.model.evidence import Evidence, HeldLink, HeldMap, SchedulerMap, leftovers, prove
 from schedkit.model.kernel import SchedExt, State
-from schedkit.model.owners import (
-    Evidence,
-    HeldLink,
-    HeldMap,
-    Hold,
-    Place,
-    Process,
-    SchedulerMap,
-    is_in_container,
-    leftovers,
-    place_of,
-    prove,
-)
+from schedkit.model.owners import Hold, Place, Process, is_in_container, place_of
 
 ID = "5e1f" * 16
 OTHER_ID = "c0de" * 16
@@ -232,9 +220,3 @@ def test_a_process_is_in_a_container_when_its_control_group_is_the_containers(
 @pytest.mark.parametrize(("first_pid", "is_in"), [(7, True), (5, True), (3, True), (8, False), (0, False)])
 def test_a_process_is_in_a_container_when_it_descends_from_its_first(first_pid: int, is_in: bool) -> None:
     assert is_in_container(Process(7, ancestors=(5, 3, 1)), "unlike", first_pid) is is_in
-
-
-def test_evidence_can_be_written_down_and_read_back() -> None:
-    found = evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini")], gaps=("dark",))
-
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Evidence) == found

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import kmsg
-from schedkit.model.host import last_words
-from schedkit.model.kernel import REASONS, Exit, ExitKind, LogReading
+from schedkit.model.exits import REASONS, Exit, ExitKind, LogReading, last_words
 
 STALL = b"""\
 6,811,42000000,-;sched_ext: BPF scheduler "rig_staller" enabled

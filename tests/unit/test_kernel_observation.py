@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel.observation import observe
+from schedkit.model.evidence import Evidence, HeldLink, SchedulerMap
 from schedkit.model.kernel import State
-from schedkit.model.owners import Evidence, HeldLink, Hold, Process, SchedulerMap
+from schedkit.model.owners import Hold, Process, Proof
 
 MINI = Evidence((Process(7),), (HeldLink(7, 1, 10),), (), (SchedulerMap(10, "mini"),))
 PINNED = Evidence(schedulers=(SchedulerMap(10, "mini"),))
@@ -51,7 +52,8 @@ def test_processes_are_left_alone_while_nothing_is_attached(machine: Machine, st
 
     observation = observe(machine.root, gather=machine.witness(MINI))
 
-    assert (observation.kernel.state.value, observation.evidence, machine.asked) == (state, Evidence(), 0)
+    assert (observation.kernel.state.value, observation.proof) == (state, Proof(Hold.NOTHING))
+    assert machine.asked == 0
 
 
 def test_one_look_is_enough_for_a_holder_that_is_there(machine: Machine) -> None:

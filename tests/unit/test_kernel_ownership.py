@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import ownership, structops
-from schedkit.kernel.structops import MapsReading
 from schedkit.model.btf import Layout
-from schedkit.model.owners import Evidence, HeldLink, HeldMap, Process, SchedulerMap
+from schedkit.model.evidence import Evidence, HeldLink, HeldMap, MapsReading, SchedulerMap
+from schedkit.model.owners import Process
 
 LINK = "pos:\t0\nflags:\t02000002\nlink_type:\tstruct_ops\nlink_id:\t{}\nprog_tag:\t0\nmap_id:\t{}\n"
 TRACING = "link_type:\ttracing\nlink_id:\t9\nprog_tag:\t0\nprog_id:\t40\nattach_type:\t24\n"

@@ -1,19 +1,29 @@
-"""One look at this machine: what its kernel runs, and the evidence of who holds it."""
+"""One look at this machine: what its kernel runs, and who holds it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from schedkit.kernel import ownership, sysfs
+from schedkit.kernel import sysfs
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt, State
-from schedkit.model.owners import Evidence, Hold
+from schedkit.model.owners import Hold, Proof
+
+if TYPE_CHECKING:  # all that proving needs is imported only while a scheduler is attached
+    from schedkit.model.evidence import Evidence
 
 _LOOKS = 3
 
 
-def observe(root: Path, *, gather: Callable[[Path], Evidence] = ownership.gather) -> HostObservation:
+def _gather(root: Path) -> Evidence:
+    from schedkit.kernel import ownership  # noqa: PLC0415 - as above
+
+    return ownership.gather(root)
+
+
+def observe(root: Path, *, gather: Callable[[Path], Evidence] = _gather) -> HostObservation:
     """What the kernel runs and who holds it, both of the same moment.
 
     Processes are looked at only while a scheduler is attached. An answer that names no holder is looked for
@@ -31,15 +41,22 @@ def observe(root: Path, *, gather: Callable[[Path], Evidence] = ownership.gather
 
 def _look(root: Path, gather: Callable[[Path], Evidence]) -> HostObservation:
     kernel = sysfs.read(root)
-    evidence = Evidence()
     for _ in range(_LOOKS):
         if kernel.state is not State.ENABLED:
             return HostObservation(kernel)
         evidence, before = gather(root), kernel
         kernel = sysfs.read(root)
         if _is_same_attachment(before, kernel):
-            return HostObservation(kernel, evidence)
-    return HostObservation(kernel, Evidence(gaps=("schedulers come and go faster than we can look",)))
+            return HostObservation(kernel, _prove(kernel, evidence))
+    return HostObservation(
+        kernel, Proof(Hold.UNKNOWN, reason="schedulers come and go faster than we can look")
+    )
+
+
+def _prove(kernel: SchedExt, evidence: Evidence) -> Proof:
+    from schedkit.model.evidence import prove  # noqa: PLC0415 - as above
+
+    return prove(kernel, evidence)
 
 
 def _is_same_attachment(one: SchedExt, other: SchedExt) -> bool:

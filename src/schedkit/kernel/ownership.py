@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from schedkit.kernel import files, parsing, structops
-from schedkit.kernel.structops import MapsReading
-from schedkit.model.owners import Evidence, HeldLink, HeldMap, Process
+from schedkit.model.evidence import Evidence, HeldLink, HeldMap, MapsReading
+from schedkit.model.owners import Process
 
-_BPF_FILE = re.compile(r"anon_inode:\[?bpf[-_](?:link|map)\]?")
+_BPF_FILES = frozenset({"anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inode:bpf-map"})
 _STRUCT_OPS_MAP = "26"
 _FIRST_NAMESPACE = "pid:[4026531836]"  # the number is the kernel's own constant
 _MAX_PROCESSES = 1 << 16
@@ -64,7 +63,7 @@ def _scan(proc: Path) -> _Scan:
 
 def _pids(proc: Path) -> list[int]:
     try:
-        return sorted(int(each.name) for each in proc.iterdir() if re.fullmatch("[0-9]+", each.name))
+        return sorted(int(each.name) for each in proc.iterdir() if parsing.number(each.name) is not None)
     except OSError:
         return []
 
@@ -73,7 +72,7 @@ def _bpf_files(folder: str, names: list[str]) -> Iterator[str]:
     """What the kernel says about each open link and map of a process."""
     for name in names:
         try:
-            if _BPF_FILE.fullmatch(os.readlink(f"{folder}/fd/{name}")):  # noqa: PTH115 - as above
+            if os.readlink(f"{folder}/fd/{name}") in _BPF_FILES:  # noqa: PTH115 - as above
                 yield Path(f"{folder}/fdinfo/{name}").read_text(errors="replace")
         except OSError:  # closed meanwhile
             continue

@@ -1,4 +1,7 @@
-"""The kernel's small texts as values. These functions take anything and never raise."""
+"""The kernel's small texts as values. These functions take anything and never raise.
+
+Patterns are compiled when they are first used: `schedctl status` needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,12 @@ from collections.abc import Mapping
 
 from schedkit.model.kernel import State
 
-_OPTION = re.compile(r"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULTILINE)
-_RELEASE = re.compile(r"^# Linux/\S+ (\d\S*) Kernel Configuration$", re.MULTILINE)
-_EVENT = re.compile(r"^\s*(\w+):?\s+(-?\d{1,18})\s*$", re.MULTILINE | re.ASCII)
-_NUMBER = re.compile(r"\s*(\d{1,18})\s*", re.ASCII)
-_EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-fA-F]{1,32})\s*$", re.MULTILINE)
-_ISOLCPUS = re.compile(r"(?:^|\s)isolcpus=(\S*)")
-_SYMBOL = re.compile(rb"^[0-9a-f]+ [tTwW] (\w+)$", re.MULTILINE)
+_OPTION = r"(?m)^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$"
+_RELEASE = r"(?m)^# Linux/\S+ (\d\S*) Kernel Configuration$"
+_EFFECTIVE = r"(?m)^CapEff:\s*([0-9a-fA-F]{1,32})\s*$"
+_ISOLCPUS = r"(?:^|\s)isolcpus=(\S*)"
+_SYMBOL = rb"^[0-9a-f]+ [tTwW] (\w+)$"
+_MAX_DIGITS = 18  # fits into 64 bits
 _CONFIG_LIMIT = 4 << 20  # unpacked; real ones have 300 kB
 
 _FLAGS_OF_ISOLCPUS = frozenset({"nohz", "domain", "managed_irq"})
@@ -38,24 +40,27 @@ def state(text: str) -> State:
 
 def number(text: str | None) -> int | None:
     """A decimal number; None if it is none."""
-    found = _NUMBER.fullmatch(text or "")
-    return int(found[1]) if found else None
+    digits = (text or "").strip()
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS
+    return int(digits) if is_number else None
 
 
 def events(text: str) -> dict[str, int]:
     """Every line of a name and a number."""
-    return {name: int(value) for name, value in _EVENT.findall(text)}
+    pairs = (line.split() for line in text.splitlines())
+    counts = ((pair[0], number(pair[1])) for pair in pairs if len(pair) == 2)
+    return {name: count for name, count in counts if count is not None}
 
 
 def config(content: bytes) -> dict[str, str]:
     """The options of a kernel config, packed or not, without `CONFIG_`; one that is not set is `n`."""
     text = _unpacked(content).decode(errors="replace")
-    return {name or unset: value if name else "n" for name, value, unset in _OPTION.findall(text)}
+    return {name or unset: value if name else "n" for name, value, unset in re.findall(_OPTION, text)}
 
 
 def config_release(content: bytes) -> str:
     """The release that a config names in its first lines; empty: it does not."""
-    found = _RELEASE.search(_unpacked(content)[:1000].decode(errors="replace"))
+    found = re.search(_RELEASE, _unpacked(content)[:1000].decode(errors="replace"))
     return found[1] if found else ""
 
 
@@ -70,7 +75,7 @@ def _unpacked(content: bytes) -> bytes:
 
 def capabilities(status: str) -> frozenset[str] | None:
     """Those of `CAPABILITIES` that are effective, from `/proc/self/status`; None if it does not say."""
-    found = _EFFECTIVE.search(status)
+    found = re.search(_EFFECTIVE, status)
     if found is None:
         return None
     bits = int(found[1], 16)
@@ -82,7 +87,7 @@ def isolated_from_scheduling(command_line: str) -> str:
 
     Without a flag, and with the flag `domain`, it does; with `nohz` or `managed_irq` alone it does not.
     """
-    for value in _ISOLCPUS.findall(command_line):
+    for value in re.findall(_ISOLCPUS, command_line):
         parts = value.split(",")
         flags = [part for part in parts if part in _FLAGS_OF_ISOLCPUS]
         cpus = ",".join(part for part in parts if part not in _FLAGS_OF_ISOLCPUS)
@@ -94,7 +99,7 @@ def isolated_from_scheduling(command_line: str) -> str:
 def kfunc_symbols(symbols: bytes) -> frozenset[str]:
     """The functions of sched_ext for BPF that `/proc/kallsyms` lists."""
     wanted = (line for line in symbols.splitlines() if b" scx_bpf_" in line)
-    names = (found[1].decode() for line in wanted if (found := _SYMBOL.match(line)))
+    names = (found[1].decode() for line in wanted if (found := re.match(_SYMBOL, line)))
     return frozenset(name for name in names if name.startswith("scx_bpf_"))
 
 

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from schedkit.kernel import types
 from schedkit.model.btf import Layout
-from schedkit.model.owners import SchedulerMap
+from schedkit.model.evidence import MapsReading, SchedulerMap
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "s390x": 351, "ppc64le": 361}
 _MAP_LOOKUP_ELEM, _MAP_DELETE_ELEM = 1, 3
@@ -28,13 +26,6 @@ _REGISTERED = 1  # the state of a map that is in use without a link
 _INFO_SIZE = 88
 _MAX_MAPS = 1 << 14
 _MAX_VALUE = 1 << 16
-
-
-class MapsReading(msgspec.Struct, frozen=True):
-    """The schedulers among the kernel's maps."""
-
-    schedulers: tuple[SchedulerMap, ...] = ()
-    problem: str = ""  # why they are not all
 
 
 def read(root: Path) -> MapsReading:

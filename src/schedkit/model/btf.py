@@ -9,9 +9,8 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
-
-import msgspec
 
 _MAGIC = 0xEB9F
 _HEADER_SIZE = 24
@@ -60,11 +59,11 @@ ESSENTIAL_KFUNCS: tuple[tuple[str, ...], ...] = (
 Words: TypeAlias = "array[int]"
 
 
-class BtfReading(msgspec.Struct, frozen=True):
+class BtfReading(NamedTuple):
     """What a BTF file says about the functions of sched_ext."""
 
     problem: str = ""  # why it says nothing: absent, or not BTF
-    kfuncs: Mapping[str, tuple[str, ...]] = {}  # the names of their parameters
+    kfuncs: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # the names of their parameters
 
     @property
     def malformed(self) -> tuple[str, ...]:
@@ -86,7 +85,7 @@ def read_kfuncs(content: bytes) -> BtfReading:
         return BtfReading(problem=str(error))
 
 
-class Layout(msgspec.Struct, frozen=True):
+class Layout(NamedTuple):
     """Where the value of a struct_ops map of sched_ext keeps what identifies a scheduler; in bytes."""
 
     value_size: int

@@ -7,28 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
-import msgspec
-
-from schedkit.model.kernel import LogReading, SchedExt, State
-from schedkit.model.owners import Evidence, Hold, Process, Proof, is_in_container, place_of, prove
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.owners import Hold, Process, Proof, is_in_container, place_of
 
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
 
 
-class HostObservation(msgspec.Struct, frozen=True):
-    """What was seen of the kernel and of its processes at one moment."""
+class HostObservation(NamedTuple):
+    """What the kernel ran at one moment, and who held it then."""
 
     kernel: SchedExt
-    evidence: Evidence = Evidence()
-
-    @property
-    def proof(self) -> Proof:
-        """Which process holds the attached scheduler."""
-        return prove(self.kernel, self.evidence)
+    proof: Proof = Proof(Hold.NOTHING)
 
 
-class OurContainer(msgspec.Struct, frozen=True):
+class OurContainer(NamedTuple):
     """A running container that schedctl, this one or the Go one, has started."""
 
     id: str
@@ -46,7 +40,7 @@ class OwnerKind(StrEnum):
     UNKNOWN = "unknown"  # it could not be proved
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Owner(NamedTuple):
     """The owner, with what is known about it. Empty: there is nothing such, or it is not known."""
 
     kind: OwnerKind
@@ -96,7 +90,7 @@ class Status(StrEnum):
         return 0 if self in {Status.IDLE, Status.RUNNING} else 2
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(NamedTuple):
     """One row of the table. An empty condition holds for all."""
 
     status: Status
@@ -247,7 +241,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(NamedTuple):
     """What `schedctl status` reports."""
 
     status: Status
@@ -300,8 +294,7 @@ def attribute(proof: Proof, ours: Sequence[OurContainer] | None) -> Owner:
         return Owner(OwnerKind.ORPHAN, reason=proof.reason, ends_with_process=False)
     if proof.process is None:
         return Owner(OwnerKind.UNKNOWN, reason=proof.reason)
-    ends_with_process = proof.hold is Hold.LINK
-    return msgspec.structs.replace(_of(proof.process, ours), ends_with_process=ends_with_process)
+    return _of(proof.process, ours)._replace(ends_with_process=proof.hold is Hold.LINK)
 
 
 def _of(process: Process, ours: Sequence[OurContainer] | None) -> Owner:
@@ -316,11 +309,10 @@ def _of(process: Process, ours: Sequence[OurContainer] | None) -> Owner:
     )
     for container in ours or ():
         if is_in_container(process, container.id, container.pid):
-            replaced = {"kind": OwnerKind.MANAGED, "container": container.name, "container_id": container.id}
-            return msgspec.structs.replace(known, **replaced)
+            return known._replace(kind=OwnerKind.MANAGED, container=container.name, container_id=container.id)
     if ours is None and place.container_id and not place.pod_uid:
         words = f"it is in container {place.container_id[:12]}, and no runtime says whether that is ours"
-        return msgspec.structs.replace(known, kind=OwnerKind.UNKNOWN, reason=words)
+        return known._replace(kind=OwnerKind.UNKNOWN, reason=words)
     return known
 
 
@@ -333,12 +325,3 @@ def way_to_end(owner: Owner) -> str:
     if owner.unit.endswith(".service"):
         return f"`systemctl stop {owner.unit}`"
     return f"`kill {owner.pid}`" if owner.pid else "`schedctl reset`"
-
-
-def last_words(log: LogReading, ops: str | None = None) -> str:
-    """How the last scheduler, or the last of that name, ended; empty: the log does not say."""
-    exits = [each for each in log.exits if ops is None or each.ops == ops]
-    if not exits:
-        return ""
-    last = exits[-1]
-    return f"{last.ops}: {last.reason}" + (f" ({last.message})" if last.message else "")
