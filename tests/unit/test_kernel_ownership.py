@@ -19,6 +19,7 @@ from schedkit.model.owners import Process
 LINK = "pos:\t0\nflags:\t02000002\nlink_type:\tstruct_ops\nlink_id:\t{}\nprog_tag:\t0\nmap_id:\t{}\n"
 TRACING = "link_type:\ttracing\nlink_id:\t9\nprog_tag:\t0\nprog_id:\t40\nattach_type:\t24\n"
 MAP = "pos:\t0\nmap_type:\t{}\nkey_size:\t4\nvalue_size:\t576\nmap_id:\t{}\nfrozen:\t0\n"
+LINKS = frozenset({5, 9, 14})  # all that the kernel has
 STATUS = "Name:\t{}\nUmask:\t0022\nPid:\t{}\nPPid:\t{}\n"
 
 
@@ -45,7 +46,7 @@ class Proc:
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(info)
 
     def gather(self, *schedulers: SchedulerMap, problem: str = "") -> Evidence:
-        return ownership.gather(self.root, maps=lambda _: MapsReading(schedulers, problem))
+        return ownership.gather(self.root, maps=lambda _: MapsReading(schedulers, LINKS, problem))
 
 
 @pytest.fixture
@@ -65,6 +66,7 @@ def test_a_process_with_a_link_is_found_with_its_command_and_control_group(proc:
         links=(HeldLink(77, 5, 13),),
         maps=(HeldMap(77, 13),),
         schedulers=(rusty,),
+        pinned_links=LINKS - {5},
     )
 
 
@@ -75,7 +77,7 @@ def test_links_and_maps_of_other_kinds_are_none_of_ours(proc: Proc) -> None:
     proc.open(77, 6, "anon_inode:bpf-prog", "prog_type:\t27\n")
     proc.open(77, 7, "socket:[123]", LINK.format(5, 13))
 
-    assert proc.gather() == Evidence()
+    assert proc.gather() == Evidence(pinned_links=LINKS - {9})
 
 
 def test_a_process_that_ends_meanwhile_is_as_if_it_had_not_been_there(proc: Proc) -> None:
@@ -83,7 +85,7 @@ def test_a_process_that_ends_meanwhile_is_as_if_it_had_not_been_there(proc: Proc
     proc.add(79, "closing")
     (proc.root / "proc/79/fd/3").symlink_to("anon_inode:bpf_link")  # closed before fdinfo was read
 
-    assert proc.gather() == Evidence()
+    assert proc.gather() == Evidence(pinned_links=LINKS)
 
 
 def test_a_container_that_sees_only_itself_says_so(proc: Proc) -> None:

@@ -19,7 +19,7 @@ _ENABLED = re.compile(r'sched_ext: BPF \S*scheduler ".*" enabled', re.DOTALL)
 _DISABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" disabled \((?P<reason>.*)\)\s*', re.DOTALL)
 _MESSAGE_WITHIN = 32  # records: others may write into the log in between
 _READ_SIZE = 8192  # the kernel's limit for one record; a smaller buffer is refused
-_LIMIT = 16 << 20  # bytes; a ring buffer is rarely larger than 2 MiB
+_MAX_READS = 1 << 17  # of a record each; a ring buffer of 2 MiB holds a quarter of that
 
 
 class Record(NamedTuple):
@@ -44,10 +44,10 @@ def read(root: Path, *, after_seq: int = -1) -> LogReading:
 def _drain(path: Path) -> tuple[bytes, bool]:
     """All records, and whether some were overwritten before they could be read."""
     chunks: list[bytes] = []
-    size, lost = 0, False
+    lost = False
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        while size < _LIMIT:
+        for _ in range(_MAX_READS):
             try:
                 chunk = os.read(descriptor, _READ_SIZE)
             except BlockingIOError:
@@ -60,7 +60,6 @@ def _drain(path: Path) -> tuple[bytes, bool]:
             if not chunk:
                 break
             chunks.append(chunk)
-            size += len(chunk)
     finally:
         os.close(descriptor)
     return b"".join(chunks), lost

@@ -27,17 +27,25 @@ def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) 
     gaps = [*_blind_spots(root / "proc"), *scan.gaps, *([known.problem] if known.problem else [])]
     pids = {link.pid for link in scan.links} | {held.pid for held in scan.maps}
     processes = (process for pid in sorted(pids) if (process := _process(root / "proc" / str(pid))))
-    return Evidence(tuple(processes), tuple(scan.links), tuple(scan.maps), known.schedulers, tuple(gaps))
+    return Evidence(
+        processes=tuple(processes),
+        links=tuple(scan.links),
+        maps=tuple(scan.maps),
+        schedulers=known.schedulers,
+        pinned_links=known.link_ids - scan.link_ids,
+        gaps=tuple(gaps),
+    )
 
 
 class _Scan(NamedTuple):
+    link_ids: set[int]  # of links of any kind
     links: list[HeldLink]
     maps: list[HeldMap]
     gaps: list[str]
 
 
 def _scan(proc: Path) -> _Scan:
-    scan, denied, budget = _Scan([], [], []), [], _MAX_FILES
+    scan, denied, budget = _Scan(set(), [], [], []), [], _MAX_FILES
     pids = _pids(proc)
     for pid in pids[:_MAX_PROCESSES]:
         try:
@@ -80,6 +88,8 @@ def _bpf_files(folder: str, names: list[str]) -> Iterator[str]:
 
 def _take(scan: _Scan, pid: int, texts: Iterator[str]) -> None:
     for text in texts:
+        link_id = parsing.number(parsing.fields(text).get("link_id"))
+        scan.link_ids.update(() if link_id is None else (link_id,))
         link, held = parse_link(pid, text), parse_map(pid, text)
         if link is not None and link not in scan.links:
             scan.links.append(link)

@@ -19,27 +19,28 @@ from schedkit.model.evidence import MapsReading, SchedulerMap
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "s390x": 351, "ppc64le": 361}
 _MAP_LOOKUP_ELEM, _MAP_DELETE_ELEM = 1, 3
-_MAP_GET_NEXT_ID, _MAP_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD = 12, 14, 15
+_MAP_GET_NEXT_ID, _MAP_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD, _LINK_GET_NEXT_ID = 12, 14, 15, 31
 _READ_ONLY = 1 << 3
 _STRUCT_OPS = 26  # the type of map
 _REGISTERED = 1  # the state of a map that is in use without a link
 _INFO_SIZE = 88
-_MAX_MAPS = 1 << 14
+_MAX_IDS = 1 << 14
 _MAX_VALUE = 1 << 16
 
 
 def read(root: Path) -> MapsReading:
-    """Every sched_ext scheduler that is loaded, attached or not; needs CAP_SYS_ADMIN."""
+    """Every sched_ext scheduler that is loaded, attached or not, and every link; needs CAP_SYS_ADMIN."""
     layouts = types.layouts(root)
     if not layouts:
         return MapsReading(problem=f"{root / types.RUNNING} does not say what a scheduler looks like")
     try:
-        found = tuple(map_ for map_id in _map_ids() if (map_ := _scheduler(map_id, layouts)))
+        maps = (_scheduler(map_id, layouts) for map_id in _ids(_MAP_GET_NEXT_ID))
+        found, links = tuple(filter(None, maps)), frozenset(_ids(_LINK_GET_NEXT_ID))
     except PermissionError:
         return MapsReading(problem="the kernel does not show its BPF maps: CAP_SYS_ADMIN is needed")
     except OSError as error:
         return MapsReading(problem=f"the kernel does not show its BPF maps: {error.strerror}")
-    return MapsReading(found)
+    return MapsReading(found, links)
 
 
 def unregister(map_id: int) -> None:
@@ -49,16 +50,17 @@ def unregister(map_id: int) -> None:
         _bpf(_MAP_DELETE_ELEM, struct.pack("=IIQQQ", descriptor, 0, ctypes.addressof(key), 0, 0))
 
 
-def _map_ids() -> Iterator[int]:
+def _ids(command: int) -> Iterator[int]:
+    """The numbers of all maps, or of all links."""
     current = 0
-    for _ in range(_MAX_MAPS):
+    for _ in range(_MAX_IDS):
         try:
-            answer = _bpf(_MAP_GET_NEXT_ID, struct.pack("=III", current, 0, 0))
+            answer = _bpf(command, struct.pack("=III", current, 0, 0))
         except FileNotFoundError:
             return
         current = struct.unpack_from("=I", answer, 4)[0]
         yield current
-    raise OSError(errno.E2BIG, f"there are more than {_MAX_MAPS}")
+    raise OSError(errno.E2BIG, f"there are more than {_MAX_IDS}")
 
 
 def _scheduler(map_id: int, layouts: Sequence[Layout]) -> SchedulerMap | None:

@@ -5,6 +5,7 @@ An attachment that fails is announced by nobody.
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections.abc import Iterator
@@ -46,8 +47,10 @@ class Listener:
                 content, sender = self._socket.recvfrom(_SIZE)
             except TimeoutError:
                 return
-            except OSError:  # ENOBUFS: more came than fitted; whoever listens looks at the kernel anyway
-                continue
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                continue  # more came than fitted: whoever listens looks at the kernel anyway
             if sender[0] == 0 and (announcement := parse(content)) is not None:  # 0: the kernel itself
                 yield announcement
 

@@ -47,9 +47,10 @@ class SchedulerMap(NamedTuple):
 
 
 class MapsReading(NamedTuple):
-    """The schedulers among the kernel's maps."""
+    """The schedulers among the kernel's maps, and the numbers of all its links."""
 
     schedulers: tuple[SchedulerMap, ...] = ()
+    link_ids: frozenset[int] = frozenset()
     problem: str = ""  # why they are not all
 
 
@@ -60,6 +61,7 @@ class Evidence(NamedTuple):
     links: tuple[HeldLink, ...] = ()
     maps: tuple[HeldMap, ...] = ()
     schedulers: tuple[SchedulerMap, ...] = ()
+    pinned_links: frozenset[int] = frozenset()  # of any kind: those that no process holds
     gaps: tuple[str, ...] = ()  # sentences; empty: it is complete
 
 
@@ -71,18 +73,22 @@ def prove(kernel: SchedExt, evidence: Evidence) -> Proof:
         return Proof(Hold.UNKNOWN, reason="; ".join(evidence.gaps))
     roots = [each for each in evidence.schedulers if each.ops == kernel.ops and not each.is_sub]
     links = [link for link in evidence.links if link.map_id in {each.map_id for each in roots}]
-    loose = [each for each in roots if _may_be_attached_unseen(each, evidence)]
+    newest = max((link.link_id for link in links), default=0)
+    loose = [each for each in roots if _may_be_attached_unseen(each, evidence, newest)]
     if links and loose:
         return _ambiguous([max(link.map_id for link in links), *(each.map_id for each in loose)])
     return _held_by_link(links, evidence) if links else _held_by_map(loose, evidence)
 
 
-def _may_be_attached_unseen(scheduler: SchedulerMap, evidence: Evidence) -> bool:
-    """Whether it may be attached although no process holds a link to it."""
-    is_linked = any(link.map_id == scheduler.map_id for link in evidence.links)
+def _may_be_attached_unseen(scheduler: SchedulerMap, evidence: Evidence, newest: int) -> bool:
+    """Whether it may be attached although no process holds its link; `newest` is of those that are held."""
+    if scheduler.is_registered:
+        return True
+    if any(link.map_id == scheduler.map_id for link in evidence.links):
+        return False
     is_open = any(held.map_id == scheduler.map_id for held in evidence.maps)
-    # a map that somebody holds without a registration was loaded and waits for its turn
-    return scheduler.is_registered or not (is_linked or is_open)
+    # an open one was loaded and waits for its turn, unless a link that nobody holds might be its
+    return not is_open or any(link_id > newest for link_id in evidence.pinned_links)
 
 
 def _ambiguous(map_ids: Iterable[int]) -> Proof:
@@ -100,7 +106,7 @@ def _held_by_link(links: Sequence[HeldLink], evidence: Evidence) -> Proof:
 
 def _held_by_map(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
     open_ids = {held.map_id for held in evidence.maps}
-    held = [each for each in loose if each.map_id in open_ids]
+    held = [each for each in loose if each.is_registered and each.map_id in open_ids]
     if not held:
         return _held_by_nobody(loose)
     if len(loose) > 1:
@@ -134,7 +140,7 @@ def _held(hold: Hold, pids: set[int], map_id: int, evidence: Evidence) -> Proof:
 
 
 def leftovers(kernel: SchedExt, evidence: Evidence) -> tuple[Process, ...]:
-    """Processes that hold a link of a scheduler that is not attached any more.
+    """Processes that hold a link of a scheduler that is not attached any more; of all when that is unknown.
 
     On 6.x kernels the late end of such a link takes the next scheduler along: no other may start before.
     """
