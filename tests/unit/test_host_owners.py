@@ -204,7 +204,7 @@ def test_leftovers_are_holders_of_what_is_not_attached_any_more() -> None:
     ],
 )
 def test_a_control_group_says_where_a_process_belongs(path: str, place: Place) -> None:
-    assert place_of(Process(7, cgroups=(path,))) == place
+    assert place_of(Process(7, cgroups=(path, "/"))) == place
 
 
 @pytest.mark.parametrize(

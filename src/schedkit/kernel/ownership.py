@@ -45,7 +45,8 @@ class _Scan(NamedTuple):
 
 
 def _scan(proc: Path) -> _Scan:
-    scan, denied, budget = _Scan(set(), [], [], []), [], _MAX_FILES
+    """What all processes hold, as far as we may look and as long as there are not too many."""
+    scan, denied, files_left = _Scan(set(), [], [], []), [], _MAX_FILES
     pids = _pids(proc)
     for pid in pids[:_MAX_PROCESSES]:
         try:
@@ -55,18 +56,20 @@ def _scan(proc: Path) -> _Scan:
             continue
         except OSError:  # it has ended
             continue
-        budget -= len(names)
-        if budget < 0:
+        files_left -= len(names)
+        if files_left < 0:
             break
         _take(scan, pid, _bpf_files(f"{proc}/{pid}", names))
-    if denied:
-        words = (
-            f"{len(denied)} processes cannot be looked into, {denied[0]} for one: CAP_SYS_PTRACE is needed"
-        )
-        scan.gaps.append(words)
-    if budget < 0 or len(pids) > _MAX_PROCESSES:
-        scan.gaps.append("there are too many processes and open files to look at all of them")
+    scan.gaps.extend(_gaps(denied, is_cut_off=files_left < 0 or len(pids) > _MAX_PROCESSES))
     return scan
+
+
+def _gaps(denied: list[int], *, is_cut_off: bool) -> Iterator[str]:
+    if denied:
+        count = f"{len(denied)} processes" if len(denied) > 1 else "a process"
+        yield f"{count} cannot be looked into ({denied[0]}): CAP_SYS_PTRACE is needed"
+    if is_cut_off:
+        yield "there are too many processes and open files to look at all of them"
 
 
 def _pids(proc: Path) -> list[int]:

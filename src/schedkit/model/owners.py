@@ -51,10 +51,13 @@ class Place(NamedTuple):
 
 def place_of(process: Process) -> Place:
     """The innermost container, the pod and the systemd unit that a process is in."""
-    paths = "\n".join(process.cgroups)
-    containers, pods = re.findall(_CONTAINER, paths), re.findall(_POD, paths)
-    units = [unit for unit in re.findall(_UNIT, paths) if not re.search(_CONTAINER, unit)]
-    return Place(_last(containers), _last(pods).replace("_", "-"), _last(units))
+    units = [unit for unit in _found(_UNIT, process) if not re.search(_CONTAINER, unit)]
+    pod = _last(_found(_POD, process)).replace("_", "-")
+    return Place(_last(_found(_CONTAINER, process)), pod, _last(units))
+
+
+def _found(pattern: str, process: Process) -> list[str]:
+    return [part for path in process.cgroups for part in re.findall(pattern, path)]
 
 
 def _last(found: Sequence[str]) -> str:
@@ -65,9 +68,7 @@ def is_in_container(process: Process, container_id: str, first_pid: int) -> bool
     """Whether the process is the container's first, descends from it, or is in its control group."""
     if first_pid > 0 and first_pid in (process.pid, *process.ancestors):
         return True
-    if container_id and container_id in {
-        found for path in process.cgroups for found in re.findall(_CONTAINER, path)
-    }:
+    if container_id in _found(_CONTAINER, process):
         return True
     own_group = f"/{_OUR_NAMESPACE}/{container_id}/"
     return bool(container_id) and any(own_group in f"{path}/" for path in process.cgroups)
