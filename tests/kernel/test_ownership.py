@@ -18,7 +18,7 @@ from schedkit.model.evidence import leftovers
 from schedkit.model.host import OurContainer, OwnerKind, Status, judge
 from schedkit.model.owners import Hold, Proof, place_of
 
-pytestmark = pytest.mark.kernel("6", "7")
+pytestmark = pytest.mark.kernel("7")
 
 ROOT = Path("/")
 EXIT_TIMEOUT_S = 60
@@ -32,6 +32,21 @@ LOOK = (
 def prepare_on_host() -> None:
     schedulers.built()
     images.scheduler("alias")
+
+
+@pytest.fixture
+def no_old_registrations() -> Iterator[None]:
+    """Maps that stay registered when an orphan is ejected are removed, also those of other modules."""
+    remove_registrations()
+    yield
+    remove_registrations()
+
+
+def remove_registrations() -> None:
+    for scheduler in structops.read(ROOT).schedulers:
+        if scheduler.is_registered:
+            structops.unregister(scheduler.map_id)
+    polling.until(lambda: structops.read(ROOT).schedulers == (), "the kernel has forgotten all schedulers")
 
 
 def proved() -> Proof:
@@ -72,6 +87,7 @@ def test_a_holder_of_another_struct_ops_is_not_the_owner(launcher: Launcher, ord
     assert left_behind() == []
 
 
+@pytest.mark.usefixtures("no_old_registrations")
 def test_a_tcp_holder_alone_is_no_scheduler(launcher: Launcher) -> None:
     tcp = launcher.start("tcp")
     polling.until(lambda: schedext.links(tcp.pid), "the TCP holder has its link")
@@ -95,6 +111,7 @@ def test_an_ejected_holder_is_a_leftover_and_its_successor_of_the_same_name_the_
     assert left_behind() == [first.pid]
 
 
+@pytest.mark.usefixtures("no_old_registrations")
 def test_a_loader_without_a_link_owns_its_scheduler_until_it_ends(launcher: Launcher) -> None:
     orphan = launcher.attach("orphan")
     assert holder() == (Hold.MAP, orphan.pid)
@@ -108,6 +125,7 @@ def test_a_loader_without_a_link_owns_its_scheduler_until_it_ends(launcher: Laun
     assert judge(observe(ROOT), []).owner.kind is OwnerKind.ORPHAN
 
 
+@pytest.mark.usefixtures("no_old_registrations")
 def test_an_orphan_is_detached_by_unregistering_its_map(launcher: Launcher) -> None:
     launcher.attach("orphan").send(signal.SIGKILL)
     map_id = polling.until(lambda: proved().map_id if proved().hold is Hold.NOBODY else None, "an orphan")
@@ -115,9 +133,9 @@ def test_an_orphan_is_detached_by_unregistering_its_map(launcher: Launcher) -> N
     structops.unregister(map_id)
 
     schedext.await_disabled()
-    polling.until(lambda: structops.read(ROOT).schedulers == (), "the kernel has forgotten the map")
 
 
+@pytest.mark.usefixtures("no_old_registrations")
 def test_the_map_of_an_ejected_orphan_stays_registered_until_somebody_removes_it(launcher: Launcher) -> None:
     orphan = launcher.attach("orphan")
     orphan.send(signal.SIGKILL)
@@ -127,9 +145,6 @@ def test_the_map_of_an_ejected_orphan_stays_registered_until_somebody_removes_it
 
     (scheduler,) = structops.read(ROOT).schedulers
     assert (scheduler.ops, scheduler.is_registered) == ("rig_orphan", True)
-
-    structops.unregister(scheduler.map_id)
-    polling.until(lambda: structops.read(ROOT).schedulers == (), "the kernel has forgotten the map")
 
 
 def test_a_scheduler_that_attached_itself_again_still_has_its_owner(launcher: Launcher) -> None:

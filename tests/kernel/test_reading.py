@@ -17,7 +17,7 @@ from schedkit.model.exits import Announcement, Change, Exit, ExitKind, LogReadin
 from schedkit.model.kernel import State
 from schedkit.model.readiness import Facts, examine
 
-pytestmark = pytest.mark.kernel("6", "7")
+pytestmark = pytest.mark.kernel("7")
 
 ROOT = Path("/")
 EXIT_TIMEOUT_S = 60

@@ -121,11 +121,13 @@ def powerless() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
-def test_processes_that_cannot_be_looked_into_are_a_gap() -> None:
+@pytest.mark.parametrize("secret", ["fd", "fdinfo/4"], ids=["that files are open", "what they are"])
+def test_processes_that_cannot_be_looked_into_are_a_gap(secret: str) -> None:
     with powerless() as root:
         proc = Proc(root)
         proc.add(77, "private")
-        (root / "proc/77/fd").chmod(0)
+        proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+        (root / "proc/77" / secret).chmod(0)
         os.seteuid(65534)
 
         gaps = proc.gather().gaps

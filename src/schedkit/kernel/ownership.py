@@ -51,15 +51,14 @@ def _scan(proc: Path) -> _Scan:
     for pid in pids[:_MAX_PROCESSES]:
         try:
             names = os.listdir(f"{proc}/{pid}/fd")  # noqa: PTH208 - pathlib takes four times as long
+            files_left -= len(names)
+            if files_left < 0:
+                break
+            _take(scan, pid, _bpf_files(f"{proc}/{pid}", names))
         except PermissionError:
             denied.append(pid)
-            continue
         except OSError:  # it has ended
             continue
-        files_left -= len(names)
-        if files_left < 0:
-            break
-        _take(scan, pid, _bpf_files(f"{proc}/{pid}", names))
     scan.gaps.extend(_gaps(denied, is_cut_off=files_left < 0 or len(pids) > _MAX_PROCESSES))
     return scan
 
@@ -80,11 +79,16 @@ def _pids(proc: Path) -> list[int]:
 
 
 def _bpf_files(folder: str, names: list[str]) -> Iterator[str]:
-    """What the kernel says about each open link and map of a process."""
+    """What the kernel says about each open link and map of a process; raises `PermissionError`.
+
+    Root without CAP_SYS_PTRACE may see that a file is open, and not what it is.
+    """
     for name in names:
         try:
             if os.readlink(f"{folder}/fd/{name}") in _BPF_FILES:  # noqa: PTH115 - as above
                 yield Path(f"{folder}/fdinfo/{name}").read_text(errors="replace")
+        except PermissionError:
+            raise
         except OSError:  # closed meanwhile
             continue
 
