@@ -214,5 +214,5 @@ def test_a_scheduler_in_a_container_is_ours_when_the_container_is(podman: Podman
         assert (stranger.status, stranger.owner.kind) == (Status.ORPHANED, OwnerKind.FOREIGN)
         assert stranger.owner.container_id == ours.id
     finally:
-        podman.run("rm", "--force", "--time=30", "alias")
+        podman.run("kill", "alias")
     schedext.await_disabled()

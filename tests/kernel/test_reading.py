@@ -11,11 +11,11 @@ import pytest
 
 from rig import kernels, polling, schedext, schedulers
 from rig.schedext import Launcher
-from schedkit.kernel import kmsg, machine, sysfs, types
+from schedkit.kernel import kmsg, machine, sysfs
 from schedkit.kernel.uevents import Listener
 from schedkit.model.exits import Announcement, Change, Exit, ExitKind, LogReading
 from schedkit.model.kernel import State
-from schedkit.model.readiness import Facts, examine
+from schedkit.model.readiness import Facts, KernelFacts, examine
 
 pytestmark = pytest.mark.kernel("7")
 
@@ -175,23 +175,25 @@ def test_coming_and_going_is_announced(launcher: Launcher) -> None:
 # What the kernel offers
 
 
-def test_the_running_kernels_functions_are_described_as_well_as_its_kind_promises(kernel_kind: str) -> None:
-    reading = types.read(ROOT / types.RUNNING)
+@pytest.fixture(scope="module")
+def facts() -> KernelFacts:
+    """All that the machine says about its kernel; reading it takes seconds in a guest."""
+    return machine.observe(ROOT)
 
-    assert reading.problem == ""
-    assert "scx_bpf_dsq_insert" in reading.kfuncs
+
+def test_the_running_kernels_functions_are_described_as_well_as_its_kind_promises(
+    facts: KernelFacts, kernel_kind: str
+) -> None:
+    assert facts.btf is not None
+    assert facts.btf.problem == ""
+    assert "scx_bpf_dsq_insert" in facts.btf.kfuncs
+    assert "scx_bpf_dsq_insert" in facts.symbols
     if kernels.obtain(kernel_kind).note is None:
-        assert reading.malformed == ()
-        assert reading.missing(types.symbols(ROOT)) == ()
+        assert facts.btf.malformed == ()
+        assert facts.btf.missing(facts.symbols) == ()
 
 
-def test_the_symbols_of_the_running_kernel_are_read() -> None:
-    assert "scx_bpf_dsq_insert" in types.symbols(ROOT)
-
-
-def test_a_guest_is_ready_but_for_its_container_runtime() -> None:
-    facts = machine.observe(ROOT)
-
+def test_a_guest_is_ready_but_for_its_container_runtime(facts: KernelFacts) -> None:
     findings = {finding.id: finding for finding in examine(Facts(facts))}
 
     assert facts.config is not None

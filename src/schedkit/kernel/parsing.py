@@ -15,7 +15,7 @@ _OPTION = r"(?m)^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$"
 _RELEASE = r"(?m)^# Linux/\S+ (\d\S*) Kernel Configuration$"
 _EFFECTIVE = r"(?m)^CapEff:\s*([0-9a-fA-F]{1,32})\s*$"
 _ISOLCPUS = r"(?:^|\s)isolcpus=(\S*)"
-_SYMBOL = rb"^[0-9a-f]+ [tTwW] (\w+)$"
+_SYMBOL = rb"(?m) [tTwW] (scx_bpf_\w+)$"
 _MAX_DIGITS = 18  # fits into 64 bits
 _CONFIG_LIMIT = 4 << 20  # unpacked; real ones have 300 kB
 
@@ -98,9 +98,7 @@ def isolated_from_scheduling(command_line: str) -> str:
 
 def kfunc_symbols(symbols: bytes) -> frozenset[str]:
     """The functions of sched_ext for BPF that `/proc/kallsyms` lists."""
-    wanted = (line for line in symbols.splitlines() if b" scx_bpf_" in line)
-    names = (found[1].decode() for line in wanted if (found := re.match(_SYMBOL, line)))
-    return frozenset(name for name in names if name.startswith("scx_bpf_"))
+    return frozenset(name.decode() for name in re.findall(_SYMBOL, symbols))
 
 
 def fields(text: str) -> Mapping[str, str]:

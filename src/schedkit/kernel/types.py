@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from schedkit.kernel import files, parsing
@@ -18,8 +19,9 @@ def read(file: Path) -> BtfReading:
     return read_kfuncs(content) if content is not None else BtfReading(problem=f"{file} cannot be read")
 
 
+@lru_cache(maxsize=2)
 def layouts(root: Path) -> tuple[Layout, ...]:
-    """How the running kernel lays out its sched_ext schedulers."""
+    """How the running kernel lays out its sched_ext schedulers; that does not change while it runs."""
     return find_layouts(files.data(root / RUNNING, limit=_LIMIT) or b"")
 
 
