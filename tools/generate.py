@@ -1,8 +1,8 @@
-"""Rewrites the published JSON Schemas, compiled .proto files, and parts of documents, or names the outdated.
+"""Rewrites JSON Schemas, compiled .proto files and generated parts of documents, or names what is outdated.
 
-The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table that
-follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file in src
-lies what it compiles to.
+The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table
+that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file
+in src lies what it compiles to.
 """
 
 from __future__ import annotations
