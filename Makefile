@@ -46,6 +46,8 @@ export OPERATOR_PYTHON := $(value PYTHON_VERSION)
 unexport NODES KERNEL TIMEOUT CMD IMG BASE PYTHON_VERSION
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
+# every command that a test starts would compile all it imports anew
+unexport PYTHONDONTWRITEBYTECODE
 # where rigs find uv, also when the machine has none
 export UV := $(CURDIR)/tools/uv
 export UV_PYTHON_DOWNLOADS := never
@@ -94,7 +96,7 @@ docs: setup ## build the documentation into build/docs; a broken link is an erro
 
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (under a minute)
-	$(LEASHED) $(PYTHON) -m pytest -q -n auto tests/unit
+	$(LEASHED) $(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick tests/unit
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 

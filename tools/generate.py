@@ -1,18 +1,26 @@
-"""Rewrites the parts of documents that are the output of a command, or says which are out of date.
+"""Rewrites JSON Schemas, compiled .proto files and generated parts of documents, or names what is outdated.
 
-Such a part stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`.
+The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table
+that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file
+in src lies what it compiles to.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import schemas
+import upkeep
+from statustable import status_table
+
+_TABLES = {"status": status_table}
+_TABLE = re.compile(r"(?P<head><!-- table: (?P<name>\w+) -->\n).*?(?P<tail><!-- end of table -->)", re.DOTALL)
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
 )
@@ -34,27 +42,29 @@ def regenerate(document: Path) -> str:
     def part(match: re.Match[str]) -> str:
         return match["head"] + output_of(match["command"], document.parent) + match["tail"]
 
-    return _PART.sub(part, document.read_text())
+    def table(match: re.Match[str]) -> str:
+        return match["head"] + _TABLES[match["name"]]() + match["tail"]
+
+    return _TABLE.sub(table, _PART.sub(part, document.read_text()))
 
 
-def main() -> int:
-    """Rewrite, or with `--check` compare; 1 when something is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
-    chosen = parser.parse_args()
-    documents = (*chosen.root.glob("*.md"), *chosen.root.glob("docs/**/*.md"))
-    fresh = {document: regenerate(document) for document in sorted(documents)}
-    outdated = {document: text for document, text in fresh.items() if text != document.read_text()}
-    if chosen.check:
-        for document in outdated:
-            name = document.relative_to(chosen.root)
-            sys.stderr.write(f"{name} is out of date: run `make generate` and commit the result\n")
-        return 1 if outdated else 0
-    for document, text in outdated.items():
-        document.write_text(text)
-    return 0
+def compiled(proto: Path) -> bytes:
+    """The descriptors of the file's messages and services, and of all that they use."""
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch) / "descriptors"
+        flags = [f"--proto_path={proto.parent}", "--include_imports", f"--descriptor_set_out={result}"]
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *flags, proto.name], check=True)
+        return result.read_bytes()
+
+
+def generated(root: Path) -> dict[Path, bytes]:
+    """Each generated file with its whole new content."""
+    documents = (*root.glob("*.md"), *root.glob("docs/**/*.md"))
+    texts = schemas.generated(root) if (root / "src/schedkit").is_dir() else {}
+    texts |= {document: regenerate(document) for document in sorted(documents)}
+    protos = {each.with_suffix(".binpb"): compiled(each) for each in sorted(root.glob("src/**/*.proto"))}
+    return {file: text.encode() for file, text in texts.items()} | protos
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(upkeep.run(__doc__, generated, "generate"))

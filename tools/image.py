@@ -47,7 +47,9 @@ def lay_out(context: Path, *, python: str, architecture: str) -> None:
 
 def _install_packages(library: Path, *, python: str, architecture: str) -> None:
     chosen = ("export", "--frozen", "--quiet", "--no-dev", "--extra=operator", "--no-emit-project")
-    requirements = _uv(*chosen, "--format=requirements.txt")
+    # a pod has no terminal; structlog would load it wherever it is, for 4 MiB
+    left_out = ("--prune=rich",)
+    requirements = _uv(*chosen, *left_out, "--format=requirements.txt")
     _uv(
         *("pip", "install", "--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:"),
         f"--target={library}",

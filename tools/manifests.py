@@ -5,12 +5,12 @@ With `--check` it changes nothing, and says which files are out of date.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from pathlib import Path
 
 import rbac
+import upkeep
 import yaml
 from crdschema import Schema, root_schema
 from fieldtables import reasons, tables
@@ -86,8 +86,13 @@ def _column(name: str, kind: str, path: str) -> Schema:
     return {"name": name, "type": kind, "jsonPath": path}
 
 
-def generated(root: Path) -> dict[Path, str]:
-    """Each generated file with its whole new text."""
+def generated(root: Path) -> dict[Path, bytes]:
+    """Each generated file with its whole new content."""
+    return {file: text.encode() for file, text in texts(root).items()}
+
+
+def texts(root: Path) -> dict[Path, str]:
+    """The text of each."""
     head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
     definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
     return {
@@ -109,23 +114,5 @@ def _with_tables(page: str) -> str:
     return _PART.sub(lambda found: found["head"] + parts[found["part"]] + found["tail"], page)
 
 
-def main() -> int:
-    """Write, or with `--check` compare; 1 when something is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
-    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
-    chosen = parser.parse_args()
-    fresh = generated(chosen.root)
-    outdated = {file: text for file, text in fresh.items() if not file.exists() or file.read_text() != text}
-    for file, text in outdated.items():
-        if chosen.check:
-            name = file.relative_to(chosen.root)
-            sys.stderr.write(f"{name} is out of date: run `make manifests` and commit the result\n")
-        else:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-    return 1 if chosen.check and outdated else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(upkeep.run(__doc__, generated, "manifests"))

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from schedkit.sked.permissions import Permission
 
-_GROUP = re.compile(r"^    # ([A-Za-z ]+)")
+_GROUP = re.compile(r"^    # ([A-Za-z, ]+)")
 _MEMBER = re.compile(r'= "(\w+)"  # (.+)')
 
 

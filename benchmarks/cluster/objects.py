@@ -8,10 +8,11 @@ import msgspec
 
 from rig import fakenodes
 from rig.kubeclient import JsonObject
+from rig.plans import plan
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.plans import WriteStatus, plan
+from schedkit.model.plans import WriteStatus
 from schedkit.model.schedext import (
     GROUP,
     KIND,

@@ -12,15 +12,13 @@ from rig.controlplane import ControlPlane
 from rig.installation import ACCOUNT, IMAGE, NAMESPACE, ROOT, make
 from rig.kubeclient import JsonObject
 from rig.manager import Manager, SchedExts
-from schedkit.model.schedext import GROUP, PLURAL
-from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
+from rig.permissions import NEVER_CALLED, Call, allowed, call
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
 IN_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-# nobody calls it: it is what a plugin of the API server asks for when a DaemonSet with an owner is made
-NEVER_CALLED = (GROUP, f"{PLURAL}/finalizers", "update")
+OF_THE_GO_SKED = ROOT / "tests/golden/go-installation.yaml"
 
 _COLLECTED_S = 90  # the garbage collector looks for new kinds of owners every 30 s
 
@@ -102,14 +100,32 @@ def test_the_managers_namespace_admits_its_pod_and_no_weaker_one(deployed: Contr
 def test_the_installer_file_is_what_make_deploy_applies(deployed: ControlPlane) -> None:
     make(deployed, "build-installer", f"IMG={IMAGE}")
 
-    assert deployed.kubectl("diff", "-f", str(ROOT / "dist/install.yaml"), check=False).stdout == ""
+    diff = deployed.kubectl("diff", "-f", str(ROOT / "dist/install.yaml"), check=False)
+    assert (diff.returncode, diff.stdout) == (0, "")
 
 
-def test_an_older_installation_is_replaced_in_place(deployed: ControlPlane) -> None:
-    """The selector of a Deployment cannot change: it is that of the Go sked."""
-    assert deployed.client.get(MANAGER)["spec"]["selector"] == {
-        "matchLabels": {"control-plane": "controller-manager"}
-    }
+def test_an_installation_of_the_go_sked_is_replaced_in_place(cluster: ControlPlane) -> None:
+    """Neither a Deployment's selector nor the role of a binding can be changed: they are the same."""
+    make(cluster, "undeploy")
+    cluster.kubectl("apply", "-f", str(OF_THE_GO_SKED))
+    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+    apply_sample(cluster)
+    before = {path: uid_of(cluster, path) for path in OBJECTS if path not in missing(cluster)}
+    theirs = (sample(cluster) or {})["metadata"]["uid"]
+
+    make(cluster, "deploy", f"IMG={IMAGE}")
+
+    [container] = cluster.client.get(MANAGER)["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["command"]) == (IMAGE, ["sked", "manager"])
+    assert missing(cluster) == []
+    assert len(before) == 9
+    assert {path: uid_of(cluster, path) for path in before} == before
+    assert (sample(cluster) or {})["metadata"]["uid"] == theirs
+
+
+def uid_of(cluster: ControlPlane, path: str) -> str:
+    uid: str = cluster.client.get(path)["metadata"]["uid"]
+    return uid
 
 
 # Out again
@@ -162,18 +178,9 @@ def manager_as_itself(cluster: ControlPlane) -> AbstractContextManager[Manager]:
     return manager.running(cluster, "as-itself", *flags, kubeconfig=kubeconfig)
 
 
-def calls(cluster: ControlPlane, since: int) -> set[tuple[str, str, str]]:
-    """(group, resource, verb) of everything the service account asked for."""
-    return {
-        (event.raw["objectRef"].get("apiGroup", ""), event.resource, event.verb)
-        for event in cluster.audit(since=since, user=ACCOUNT)
-    }
-
-
-def allowed() -> set[tuple[str, str, str]]:
-    return {
-        (each.group, each.resource, verb) for each in (*EVERYWHERE, *IN_OWN_NAMESPACE) for verb in each.verbs
-    }
+def calls(cluster: ControlPlane, since: int) -> set[Call]:
+    """Everything that the service account asked for."""
+    return {call(event) for event in cluster.audit(since=since, user=ACCOUNT)}
 
 
 def exercise(schedexts: SchedExts) -> None:

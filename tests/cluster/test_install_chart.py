@@ -16,6 +16,7 @@ from rig.kubeclient import JsonObject
 from schedkit import __version__
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
+MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 PLACEHOLDER = ("--set", "image.repository=controller,image.tag=latest")
 OF_HELM = (
     "app.kubernetes.io/instance",
@@ -136,6 +137,11 @@ def sample(cluster: ControlPlane) -> JsonObject | None:
     return cluster.client.find("/apis/sked.schedkit.io/v1/namespaces/default/schedexts/scx-rusty")
 
 
+def image_of(manager: JsonObject) -> str:
+    image: str = manager["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image
+
+
 def apply_sample(cluster: ControlPlane) -> None:
     cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
     cluster.kubectl("apply", "-k", str(installation.ROOT / "config/samples"))
@@ -146,20 +152,19 @@ def test_a_release_is_installed_with_notes_and_removed_without_touching_schedext
 ) -> None:
     said = release.install("--set", "image.tag=v9")
     apply_sample(cluster)
-    manager = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
-    running = cluster.client.get(manager)
+    running = cluster.client.get(MANAGER)
 
     assert f"sked {__version__} is being started in {NAMESPACE}" in said
-    assert running["spec"]["template"]["spec"]["containers"][0]["image"] == "ghcr.io/schedkit/sked:v9"
+    assert image_of(running) == "ghcr.io/schedkit/sked:v9"
 
     release.run("uninstall")
 
-    assert cluster.client.find(manager) is None
+    assert cluster.client.find(MANAGER) is None
     assert sample(cluster) is not None
 
     release.install()
 
-    assert cluster.client.find(manager) is not None
+    assert cluster.client.find(MANAGER) is not None
 
 
 def test_an_upgrade_also_upgrades_the_crd(cluster: ControlPlane, release: Release) -> None:
@@ -191,4 +196,7 @@ def test_a_release_takes_over_from_kustomize(cluster: ControlPlane, release: Rel
 
     release.install("--take-ownership", "--force-conflicts", "--set", "image.tag=v9")
 
+    found = cluster.client.get(MANAGER)
+    assert image_of(found) == "ghcr.io/schedkit/sked:v9"
+    assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
     assert sample(cluster) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -14,32 +14,33 @@ import pytest
 from rig import objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
-from rig.polling import soon
+from rig.polling import play, soon
 from schedkit.kube import config
 from schedkit.kube.client import Client, Selection
-from schedkit.kube.controller import DONE, Controller, Result, TerminalError, serve
+from schedkit.kube.controller import DONE, Controller, Result, serve
 from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.informer import Informer
 from schedkit.kube.queue import KeyedQueue
-from schedkit.kube.resources import FullMetadata, Key, OwnerReference, Resource
+from schedkit.kube.resources import Key, Metadata, Resource
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
 
 
+class OwnerReference(msgspec.Struct, gc=False):
+    name: str = ""
+    controller: bool = False
+
+
+class OwnedMetadata(Metadata, gc=False, rename="camel", kw_only=True):
+    owner_references: list[OwnerReference] | None = None
+
+
 class ConfigMap(msgspec.Struct, gc=False):
-    metadata: FullMetadata | None = None
+    metadata: OwnedMetadata | None = None
     data: dict[str, str] | None = None
 
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(90):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 @asynccontextmanager
@@ -79,8 +80,12 @@ def test_each_object_is_copied_once_and_again_when_it_changes(cluster: ControlPl
 
             async def copy(key: Key) -> Result:
                 found = informer.store.get(key)
-                body = {"data": found.data if found and found.data else {}}
-                await client.apply(MAPS, body, f"copy-of-{key.name}", namespace, manager="copier")
+                data = found.data if found and found.data else {}
+                name = f"copy-of-{key.name}"
+                if await client.find(MAPS, name, namespace) is None:
+                    await client.create(MAPS, objects.config_map(name, **data), namespace)
+                else:
+                    await client.patch(MAPS, {"data": data}, name, namespace)
                 return DONE
 
             controller: Controller[Key] = Controller("copier", copy)
@@ -135,7 +140,7 @@ def _owners(thing: ConfigMap) -> list[Key]:
     return [Key(namespace, each.name) for each in owners if each.controller]
 
 
-def test_failures_are_repeated_later_and_terminal_ones_are_not(cluster: ControlPlane, namespace: str) -> None:
+def test_failures_are_repeated_later(cluster: ControlPlane, namespace: str) -> None:
     async def scenario() -> None:
         async with connected(cluster) as client:
             tried: Counter[str] = Counter()
@@ -143,8 +148,6 @@ def test_failures_are_repeated_later_and_terminal_ones_are_not(cluster: ControlP
 
             async def fail(key: Key) -> Result:
                 tried[key.name] += 1
-                if key.name == "hopeless":
-                    raise TerminalError("nothing can be done")
                 if key.name == "missing":
                     await client.get(MAPS, "none-such", namespace)
                 if key.name == "buggy" and tried["buggy"] < 3:
@@ -157,16 +160,14 @@ def test_failures_are_repeated_later_and_terminal_ones_are_not(cluster: ControlP
                 "failing", fail, queue=queue, observe=lambda _, outcome, __: outcomes.update([outcome])
             )
             informer.subscribe(queue.add)
-            names = ("hopeless", "missing", "buggy", "again")
+            names = ("missing", "buggy", "again")
             for name in names:
                 cluster.client.create(maps(namespace), labelled(name))
             async with serving(informer, controller):
                 await soon(lambda: tried["missing"] > 5, "the missing one is tried again and again")
                 await soon(lambda: tried["again"] == 4, "asked for four times")
 
-            assert tried["hopeless"] == 1
             assert tried["buggy"] == 3
-            assert outcomes["refused"] == 1
             assert outcomes["later"] == 3
 
     play(scenario)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from rig import faultproxy, objects, polling, processes
 from rig.audit import AuditEvent
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
-from rig.polling import soon
+from rig.polling import play, soon
 from rig.processes import Process
 from schedkit.kube import config
 from schedkit.kube.client import Client
@@ -144,14 +144,6 @@ async def electors(
         ]
 
 
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(90):
-            await scenario()
-
-    asyncio.run(bounded())
-
-
 def test_of_two_at_once_one_leads_and_the_other_takes_over_at_its_release(
     cluster: ControlPlane, namespace: str
 ) -> None:
@@ -246,6 +238,29 @@ def test_a_leader_cut_off_from_the_server_stops_before_its_lease_ends(
 
             assert cancelled_at[0] - cut_at < TERMS.lease_s
             assert not leader.leads
+
+    play(scenario)
+
+
+def test_a_deleted_lease_is_made_anew_by_its_holder_and_by_nobody_who_waits(
+    cluster: ControlPlane, namespace: str
+) -> None:
+    async def scenario() -> None:
+        async with electors(cluster, namespace, "a", "b") as (leader, follower):
+            leading = asyncio.create_task(leader.lead(lambda: _wait(asyncio.Event())))
+            await soon(lambda: leader.leads, "it leads")
+            following = asyncio.create_task(follower.acquire())
+            await soon(lambda: follower.holder == "a", "the other sees it")
+            path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/lock"
+            for _ in range(3):
+                cluster.client.delete(path)
+                await soon(lambda: holder(cluster, namespace) == "a", "it is there again")
+                await soon(lambda: leader.leads, "it leads again")
+            assert not leading.done()
+            assert not following.done()
+            following.cancel()
+            leading.cancel()
+            await asyncio.wait([leading, following])
 
     play(scenario)
 

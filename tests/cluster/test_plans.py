@@ -15,6 +15,7 @@ from rig import polling
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
 from rig.kubeclient import JSON_PATCH, ApiError, JsonObject
+from rig.plans import plan
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.observed import Event, Observation, Pod
 from schedkit.model.plans import (
@@ -24,7 +25,6 @@ from schedkit.model.plans import (
     PatchDaemonSet,
     RecordEvent,
     WriteStatus,
-    plan,
 )
 from schedkit.model.schedext import Condition, SchedExt, SchedExtStatus
 

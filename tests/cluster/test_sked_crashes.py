@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from rig import scenes, stage
+from rig import polling, scenes, stage
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
 from rig.scenes import SCENES, Nodes, Outcome
-from rig.stage import Stage
+from rig.stage import Play, Stage
 from rig.writeproxy import Doom, Moment
 
 _AT_ONCE = 8  # plays
@@ -86,6 +86,26 @@ def test_a_manager_killed_at_any(
         assert idle.result() == []
 
     stage.perform(cluster, nodes, play, at_once=_AT_ONCE, limit_s=1100)
+
+
+def test_a_status_whose_answer_is_lost_has_its_events(cluster: ControlPlane, nodes: Nodes) -> None:
+    """Its manager lives on, sends it again, and meets a conflict with itself."""
+
+    def told(play: Play) -> list[str]:
+        path = f"/apis/events.k8s.io/v1/namespaces/{play.schedexts.namespace}/events"
+        events = [each for each in cluster.client.items(path) if each.get("reason") == "Suspended"]
+        return sorted(each["note"].partition(" is ")[0] for each in events)
+
+    async def play(stage: Stage) -> None:
+        async with stage.play("lost") as play:
+            await scenes.set_up(play, SCENES["suspend"])
+            play.proxy.arm(Doom(1, Moment.AFTER, re.compile("PUT .*/status$")), play.proxy.arm)
+            scenes.suspend(play.schedexts, play.nodes)
+            await play.await_picture(scenes.rests, "nothing runs")
+            await polling.soon(lambda: len(told(play)) >= 2, "the events are there", poll_s=0.5)
+            assert told(play) == ["Deployed", "Progressing"]
+
+    stage.perform(cluster, nodes, play, at_once=1, limit_s=120)
 
 
 def test_without_a_second_manager_a_killed_one_is_missed(cluster: ControlPlane, nodes: Nodes) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import cycle
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -19,9 +21,10 @@ from hypothesis import strategies as st
 from rig import manager, polling, specs
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
-from rig.kubeclient import JsonObject
-from rig.manager import CRD, IMAGE, Manager, SchedExts
+from rig.kubeclient import ApiError, JsonObject
+from rig.manager import CRD, IMAGE, ROOT, Manager, SchedExts
 
+REFUSALS = ROOT / "tests/golden/refusals.yaml"
 V2 = "ghcr.io/schedkit/scx_rusty:v2"
 _CLAIM = re.compile(r'(?<=")[a-z0-9-]*-[0-9a-f]{12}(?=")')
 _MOUNTS = {
@@ -305,33 +308,107 @@ def test_a_second_look_writes_nothing(
     assert polling.stays_untrue(written, for_s=4), "it wrote something"
 
 
-# Any spec that is accepted
+# Any spec
 
 
-pairs = st.lists(st.tuples(specs.specs, specs.specs), min_size=12, max_size=12)
+class Wrong(NamedTuple):
+    """A value that its field may not have, and what is said to it."""
+
+    field: str
+    value: object  # None: the field is left out
+    says: tuple[str, ...]
+
+
+def wrong_values() -> Iterator[Wrong]:
+    """Those of the golden refusals, which are about one field each."""
+    for case in yaml.safe_load(REFUSALS.read_text()):
+        if isinstance(spec := case.get("spec"), dict) and len(spec) == 1:
+            ((field, value),) = spec.items()
+            yield Wrong(field, value, tuple(case["says"]))
+
+
+KNOWN = ("sched", *specs.FIELDS)
+WRONG = {field: [each for each in wrong_values() if each.field == field] for field in KNOWN}
+examples = st.fixed_dictionaries(
+    {
+        "pairs": st.lists(st.tuples(specs.specs, specs.specs), min_size=12, max_size=12),
+        "wrong": st.fixed_dictionaries({field: st.sampled_from(WRONG[field]) for field in KNOWN}),
+    }
+)
+
+
+def test_every_field_has_wrong_values() -> None:
+    assert set(schema_of_spec()["properties"]) == set(KNOWN)
+    assert [field for field in KNOWN if len(WRONG[field]) < 2] == []
+
+
+def refusal_of(schedexts: SchedExts, name: str, spec: JsonObject, wrong: Wrong) -> str:
+    """What is said to that spec with the wrong value in it; nothing if it is accepted."""
+    spoiled = {key: value for key, value in {**spec, wrong.field: wrong.value}.items() if value is not None}
+    try:
+        schedexts.replace(name, **spoiled)
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+def await_made(schedexts: SchedExts, name: str, spec: JsonObject) -> JsonObject | None:
+    """Its first DaemonSet; None for a SchedExt that wants none."""
+    if spec.get("suspend"):
+        return None
+    return polling.until(lambda: arrived(schedexts, name), f"{name} has its DaemonSet")
+
+
+def await_silence(written: Callable[[int], object], cluster: ControlPlane) -> None:
+    """Return when nothing has been written for a while."""
+
+    def is_silent() -> bool:
+        since = cluster.audit_log.position()
+        return polling.stays_untrue(lambda: written(since), for_s=3)
+
+    polling.until(is_silent, "the manager is done", timeout_s=90)
 
 
 @pytest.mark.full
 @settings(
     max_examples=5,
     deadline=None,
-    derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
+    database=None,
 )
-@given(pairs=pairs)
-def test_a_spec_arrives_the_same_whatever_was_there_before(
-    cluster: ControlPlane, pairs: list[tuple[JsonObject, JsonObject]]
+@given(example=examples)
+def test_any_spec_is_refused_or_arrives_whatever_was_there_before_and_can_be_undone(
+    cluster: ControlPlane, sked: Manager, example: JsonObject
 ) -> None:
     schedexts = SchedExts(cluster, cluster.create_namespace("any-spec"))
-    for number, (old, new) in enumerate(pairs):
-        schedexts.create(f"changed-{number}", **old)
-        schedexts.create(f"fresh-{number}", **new)
-    names = [f"{kind}-{number}" for kind in ("changed", "fresh") for number in range(len(pairs))]
-    await_reported(schedexts, names, 1)
+    changed = {f"changed-{number}": pair for number, pair in enumerate(example["pairs"])}
+    fresh = {f"fresh-{number}": new for number, (_, new) in enumerate(example["pairs"])}
+    for name, spec in {**{name: old for name, (old, _) in changed.items()}, **fresh}.items():
+        schedexts.create(name, **spec)
+    first = {name: await_made(schedexts, name, old) for name, (old, _) in changed.items()}
+    wanted = dict(zip(changed, (await_made(schedexts, *each) for each in fresh.items()), strict=True))
 
-    for number, (_, new) in enumerate(pairs):
-        schedexts.replace(f"changed-{number}", **new)
-    wanted = {f"changed-{number}": arrived(schedexts, f"fresh-{number}") for number in range(len(pairs))}
+    for wrong, (name, (_, new)) in zip(example["wrong"].values(), cycle(changed.items()), strict=False):
+        said = refusal_of(schedexts, name, new, wrong)
+        assert [words for words in wrong.says if words not in said] == []
+    assert {schedexts.get(name)["metadata"]["generation"] for name in changed} == {1}
+
+    for name, (_, new) in changed.items():
+        schedexts.replace(name, **new)
     await_daemon_sets(schedexts, wanted)
+    for name, (old, _) in changed.items():
+        schedexts.replace(name, **old)
+    await_daemon_sets(schedexts, first)
+
+    def written(since: int) -> list[str]:
+        asked = cluster.audit(since=since, user=sked.name, namespace=schedexts.namespace)
+        kinds = ("daemonsets", "schedexts/status")
+        return [f"{each.verb} {each.name}" for each in asked if each.verb != "get" and each.resource in kinds]
+
+    await_silence(written, cluster)
+    since = cluster.audit_log.position()
+    for name in changed:
+        schedexts.annotate(name, note="look")
+    assert polling.stays_untrue(lambda: written(since), for_s=4), written(since)
     cluster.client.delete(f"/api/v1/namespaces/{schedexts.namespace}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from rig import manager, polling
+from rig import manager, polling, scenes
+from rig.audit import AuditEvent
 from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
+from rig.kubeclient import ApiError, JsonObject
 from rig.manager import IMAGE, Manager, SchedExts
 
 LEASE = "b4c95cb3.schedkit.io"
@@ -118,6 +120,49 @@ def _creators(cluster: ControlPlane, namespace: str) -> set[str]:
     return {each.user for each in cluster.audit(verb="create", resource="daemonsets", namespace=namespace)}
 
 
+@pytest.mark.full  # a lease must run out
+def test_a_manager_frozen_past_its_lease_changes_nothing_when_it_is_thawed(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    names = [f"scx-{number}" for number in range(5)]
+    first = start("frozen", "--leader-elect")
+    first.await_word("lease_acquired")
+    for name in names:
+        schedexts.create(name, nodeSelector={"no": "node"})
+    _await_served(schedexts, names, generation=1)
+    second = start("successor", "--leader-elect")
+    second.await_word("lease_held_elsewhere")
+
+    first.process.send(signal.SIGSTOP)
+    second.await_word("lease_acquired", timeout_s=60)
+    since = cluster.audit_log.position()
+    for name in names:
+        schedexts.change(name, args=["--while-it-was-frozen"])
+    first.process.send(signal.SIGCONT)
+
+    polling.until(lambda: first.process.exit_code() is not None, "it ends", timeout_s=60)
+    _await_served(schedexts, names, generation=2)
+    assert first.process.exit_code() == 1
+    assert _written(cluster, "frozen", since) == set()
+    assert {"daemonsets", "schedexts/status"} <= _written(cluster, "successor", since)
+
+
+def _await_served(schedexts: SchedExts, names: list[str], *, generation: int) -> None:
+    """Return when the status of each is about that spec."""
+
+    def behind() -> list[str]:
+        return [name for name in names if schedexts.status(name).get("observedGeneration") != generation]
+
+    polling.until(lambda: not behind(), f"generation {generation} of all is served")
+
+
+def _written(cluster: ControlPlane, user: str, since: int) -> set[str]:
+    """What that user changed, or tried to change, beside its lease."""
+    asked = cluster.audit(since=since, user=user)
+    reading = ("get", "list", "watch")
+    return {each.resource for each in asked if each.verb not in reading} - {"leases"}
+
+
 def test_a_manager_that_loses_its_lease_ends_with_an_error(
     cluster: ControlPlane, namespace: str, start: Callable[..., Manager]
 ) -> None:
@@ -153,6 +198,65 @@ def test_a_manager_that_goes_leaves_what_runs_alone_and_the_next_picks_it_up(
         since=since, verb="delete", resource="daemonsets", namespace=schedexts.namespace
     )
     assert not list(deletions)
+
+
+def test_a_manager_that_starts_beside_a_refusal_does_not_take_it_back(
+    cluster: ControlPlane, schedexts: SchedExts, start: Callable[..., Manager]
+) -> None:
+    with scenes.nodes(cluster, "starts") as nodes:
+        old = start("refused")
+        schedexts.create(nodeSelector=nodes)
+        schedexts.await_reason("Deployed", "PodsSettled", timeout_s=60)
+        _refuse_changes(cluster, schedexts)
+        schedexts.change(args=["--new"])
+        schedexts.await_reason("Accepted", "DaemonSetRefused")
+        assert old.terminate() == 0
+        since, status = cluster.audit_log.position(), schedexts.status()
+
+        new = start("refused-again")
+
+        new.await_word("reconcile_delayed")
+        assert polling.stays_untrue(lambda: list(_statuses(cluster, since, new)), for_s=3)
+        assert schedexts.status() == status
+
+
+def _statuses(cluster: ControlPlane, since: int, by: Manager) -> Iterator[AuditEvent]:
+    return cluster.audit(since=since, user=by.name, verb="update", resource="schedexts/status")
+
+
+def _refuse_changes(cluster: ControlPlane, schedexts: SchedExts) -> None:
+    """A policy against every change of a DaemonSet there, in force."""
+    group, name = "admissionregistration.k8s.io/v1", schedexts.namespace
+    changes = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["daemonsets"],
+    }
+    policy = {
+        "matchConstraints": {"resourceRules": [changes]},
+        "validations": [{"expression": "false", "message": "nothing is changed here"}],
+    }
+    own_namespace = {"matchLabels": {"kubernetes.io/metadata.name": name}}
+    binding = {
+        "policyName": name,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": own_namespace},
+    }
+    meta = {"apiVersion": group, "metadata": {"name": name}}
+    cluster.apply(
+        {**meta, "kind": "ValidatingAdmissionPolicy", "spec": policy},
+        {**meta, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    )
+
+    def is_refused() -> bool:
+        try:
+            schedexts.edit_daemon_set({"metadata": {"annotations": {"example.com/note": "a change"}}})
+        except ApiError as error:
+            return "nothing is changed here" in error.message
+        return False
+
+    polling.until(is_refused, "the policy is in force")
 
 
 def test_a_schedext_can_be_deleted_while_no_manager_runs(

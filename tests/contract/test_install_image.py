@@ -55,3 +55,11 @@ def test_nothing_in_it_must_be_compiled_at_start(podman: Podman, image: str) -> 
 
     said = podman.run("run", *_RESTRICTED, "--entrypoint", "/usr/bin/python3", image, "-c", missing).stdout
     assert said.strip() == "[]"
+
+
+def test_what_only_a_terminal_needs_is_left_out(podman: Podman, image: str) -> None:
+    """The logging library would load it wherever it is, and the manager has little memory."""
+    ask = "import importlib.util as u; print([name for name in ('structlog', 'rich') if u.find_spec(name)])"
+
+    said = podman.run("run", *_RESTRICTED, "--entrypoint", "/usr/bin/python3", image, "-c", ask).stdout
+    assert said.strip() == "['structlog']"

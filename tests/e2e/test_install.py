@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import images, operatorimage, polling, reporting
+from rig import images, operatorimage, permissions, polling, reporting
 from rig.controlplane import ControlPlane
-from rig.installation import NAMESPACE, ROOT, make
+from rig.installation import ACCOUNT, NAMESPACE, ROOT, make
 from rig.kubeclient import JsonObject
 from rig.node import Node
 from rig.registry import Registry
@@ -27,7 +27,7 @@ DEPLOYMENT = "deployment/sked-controller-manager"
 SAMPLE = ROOT / "config/samples/sked_v1_schedext.yaml"
 _SCHEDEXTS = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts"
 _SCHEDEXT = f"{_SCHEDEXTS}/scx-rusty"
-_STARTED_S = 900  # an emulated machine pulls 70 MB and starts Python twice: minutes, if others are busy
+_STARTED_S = 900  # an emulated machine pulls 84 MB and starts Python twice: minutes, if others are busy
 _MANAGER_MIB = 64  # half of what the pod may have
 _OUTAGE_S = 60
 
@@ -131,9 +131,12 @@ def _is_ready(pod: JsonObject) -> bool:
 
 @pytest.fixture(scope="module", autouse=True)
 def removed_afterwards(fleet: Fleet) -> Iterator[None]:
-    """Other modules find the node's kernel without a scheduler."""
+    """Other modules find the node's kernel without a scheduler. No manager asked for what it should not."""
     yield
     make(fleet[0], "undeploy")
+    asked = list(fleet[0].audit(user=ACCOUNT))
+    assert asked
+    assert permissions.beyond(asked) == set()
 
 
 @pytest.fixture

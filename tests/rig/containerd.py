@@ -22,11 +22,18 @@ def tree() -> Path:
 class Containerd(Startable):
     """One containerd; `run` is its own command-line client in our namespace."""
 
-    def __init__(self, folder: Path, *, root: Path | None = None, isolated: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        root: Path | None = None,
+        isolated: bool = True,
+        storage_mb: int | None = None,
+    ) -> None:
         """`root` holds the programs: `/` inside a VM, an unpacked tree otherwise."""
         self._root = root or tree()
         self._folder = folder
-        self._daemon = Daemon("containerd", folder, self._root, isolated=isolated)
+        self._daemon = Daemon("containerd", folder, self._root, isolated=isolated, storage_mb=storage_mb)
         self._hosts = folder / "hosts"
         self.socket = folder / "containerd.sock"
         values = {"storage": self._daemon.storage, "socket": self.socket}

@@ -81,6 +81,14 @@ class Cosign:
         self._run("generate-key-pair", "--output-key-prefix", str(prefix))
         return Key(prefix.with_suffix(".key"), prefix.with_suffix(".pub"))
 
+    def import_key(self, pem: bytes) -> Key:
+        """A key pair from a private key that another tool made."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / "foreign.pem").write_bytes(pem)
+        prefix = folder / "cosign"
+        self._run("import-key-pair", "--key", str(folder / "foreign.pem"), "--output-key-prefix", str(prefix))
+        return Key(prefix.with_suffix(".key"), prefix.with_suffix(".pub"))
+
     def sign(self, reference: str, key: Key) -> None:
         """Sign with a key, without any log."""
         if self.major == 2:
@@ -88,6 +96,21 @@ class Cosign:
         else:
             where = ["--signing-config", str(self._nowhere("signing-config")), *self._trust_nobody()]
         self._run("sign", "--key", str(key.private), *where, *self._registry, "--yes", reference)
+
+    def sign_logged(self, reference: str, key: Key, sigstore: Sigstore) -> None:
+        """Sign with a key, and have the stand-in's log keep it."""
+        trust = sigstore.trust
+        if self.major == 2:
+            where = ["--rekor-url", sigstore.url]
+        else:
+            where = [
+                "--signing-config",
+                str(sigstore.signing_config),
+                "--trusted-root",
+                str(trust.trusted_root),
+            ]
+        arguments = ["--key", str(key.private), *where, *self._registry, "--yes", reference]
+        self._run("sign", *arguments, trust=trust)
 
     def verify(self, reference: str, key: Key) -> Verdict:
         """Ask whether this key signed that image; cosign 3 knows both kinds of signature."""
@@ -112,8 +135,12 @@ class Cosign:
 
     def verify_keyless(self, reference: str, trust: Trust, *, identity: str, issuer: str) -> Verdict:
         """Ask whether that identity signed the image, by the evidence of those whom `trust` names."""
-        how = ["--offline"] if self.major == 2 else ["--trusted-root", str(trust.trusted_root)]
         who = ["--certificate-identity", identity, "--certificate-oidc-issuer", issuer]
+        return self.verify_for(reference, trust, who)
+
+    def verify_for(self, reference: str, trust: Trust, who: Sequence[str]) -> Verdict:
+        """Ask with flags that say who may have signed."""
+        how = ["--offline"] if self.major == 2 else ["--trusted-root", str(trust.trusted_root)]
         return self._verdict([*how, *who], reference, trust=trust)
 
     def _verdict(self, arguments: Sequence[str], reference: str, trust: Trust | None = None) -> Verdict:

@@ -33,13 +33,16 @@ _AS_ANY_PROCESS = 'exec "$@"'
 class Daemon:
     """A runtime in its folder, with a tmpfs at `storage`: an overlay cannot lie on every filesystem."""
 
-    def __init__(self, name: str, folder: Path, root: Path, *, isolated: bool) -> None:
-        """`root` holds the programs: `/` inside a VM, an unpacked tree otherwise."""
+    def __init__(
+        self, name: str, folder: Path, root: Path, *, isolated: bool, storage_mb: int | None = None
+    ) -> None:
+        """`root` holds the programs: `/` inside a VM, an unpacked tree otherwise. None: room enough."""
         self.name = name
         self._root = root
         self.folder = folder
         self.storage = folder / "storage"
         self._isolated = isolated
+        self._mount_options = "mode=0755" + (f",size={storage_mb}m" if storage_mb else "")
         self._process: Process | None = None
         self.storage.mkdir(parents=True, exist_ok=True)
 
@@ -69,7 +72,8 @@ class Daemon:
 
     def _script(self) -> str:
         storage = shlex.quote(str(self.storage))
-        lines = ["set -e", f"mountpoint -q {storage} || mount -t tmpfs -o mode=0755 {self.name} {storage}"]
+        mount = f"mount -t tmpfs -o {self._mount_options} {self.name} {storage}"
+        lines = ["set -e", f"mountpoint -q {storage} || {mount}"]
         if self._isolated:
             lines += [f"mount -t tmpfs -o mode=0755 {self.name} /run", *self._make_libraries_known()]
             lines += ["set +e", _AS_FIRST_PROCESS]

@@ -6,6 +6,7 @@ machine's when it is new enough, else the one in the PyPI wheel that go-requirem
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -49,6 +50,19 @@ def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str
             timeout_s=3600,
             tree=processes.can_mount(),  # or compilers would go on for a while when their `go` is killed
         )
+
+
+def fetch_file(module: str, path: str, target: Path) -> None:
+    """One file of a module, as `module@version`, whatever else is in it; the caller knows its hash."""
+    name = target.name
+    with cache.locked(f"go-scratch-{name}"), _scratch(name) as scratch:
+        (scratch / "go.mod").write_text("module rig\n")
+        # the module's checksum needs no other witness than the file's own
+        environment = {**_environment(scratch), "GONOSUMDB": "*"}
+        fetched = processes.run(
+            [_go(), "mod", "download", "-json", module], cwd=scratch, env=environment, timeout_s=300
+        )
+        shutil.copy(Path(json.loads(fetched.stdout)["Dir"]) / path, target)
 
 
 @contextmanager

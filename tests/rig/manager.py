@@ -14,8 +14,9 @@ from pathlib import Path
 
 import yaml
 
-from rig import polling, processes
+from rig import permissions, polling, processes
 from rig.controlplane import ControlPlane
+from rig.errors import RigError
 from rig.kubeclient import ApiError, JsonObject
 from rig.processes import Process
 
@@ -96,13 +97,17 @@ class Manager:
         """Code and words of a probe; 0 while nobody answers."""
         return _get(http.client.HTTPConnection("127.0.0.1", self.probes, timeout=5), path)
 
-    def scrape(self, token: str | None = None) -> tuple[int, str]:
-        """Code and words of the metrics page, whoever signed its certificate."""
+    def scrape(self, token: str | None = None, *, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
+        """Code and words of the metrics page; without `tls` whoever signed its certificate."""
         self.await_word("metrics_served")
-        tls = ssl.create_default_context()
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection("127.0.0.1", self.metrics, timeout=10, context=tls)
+        trusting = tls or _anybody()
+        connection = http.client.HTTPSConnection("127.0.0.1", self.metrics, timeout=10, context=trusting)
         return _get(connection, "/metrics", {"Authorization": f"Bearer {token}"} if token else {})
+
+    def scrape_plainly(self) -> tuple[int, str]:
+        """The same with neither TLS nor a token."""
+        self.await_word("metrics_served")
+        return _get(http.client.HTTPConnection("127.0.0.1", self.metrics, timeout=10), "/metrics")
 
     def await_ready(self, *, timeout_s: float = 30) -> None:
         """Return when its caches are current."""
@@ -125,13 +130,22 @@ class Manager:
 def running(
     cluster: ControlPlane, name: str = "sked", *flags: str, kubeconfig: Path | None = None
 ) -> Iterator[Manager]:
-    """A manager for the length of the block, ready when it begins."""
+    """A manager for the length of the block, ready when it begins; it asks for nothing it should not."""
+    since = cluster.audit_log.position()
     manager = Manager(cluster, name, *flags, kubeconfig=kubeconfig)
     try:
         manager.await_ready()
         yield manager
     finally:
         manager.process.stop()
+    if strange := permissions.beyond(cluster.audit(since=since, user=name)):
+        raise RigError(f"{name} asked for what the table of its permissions does not have: {strange}")
+
+
+def _anybody() -> ssl.SSLContext:
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    return tls
 
 
 def _get(
@@ -177,8 +191,9 @@ class SchedExts:
         return self._client.patch(f"{self._path}/{name}", {"spec": spec})
 
     def replace(self, name: str = "scx", **spec: object) -> JsonObject:
-        """Give it this spec and nothing of the old one."""
-        return self._client.replace(f"{self._path}/{name}", {**self.get(name), "spec": spec})
+        """Give it this spec and nothing of the old one, as kubectl does: an unknown field is an error."""
+        path = f"{self._path}/{name}?fieldValidation=Strict"
+        return self._client.replace(path, {**self.get(name), "spec": spec})
 
     def every(self) -> list[JsonObject]:
         return self._client.items(self._path)

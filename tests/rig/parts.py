@@ -8,6 +8,7 @@ from functools import partial
 from rig import (
     containerd,
     cosign,
+    genuine,
     guestroot,
     helm,
     images,
@@ -32,6 +33,7 @@ _PARTS: Mapping[str, Callable[[], object]] = {
     "cosign 2": lambda: cosign.program(2),
     "cosign 3": lambda: cosign.program(3),
     "registries": registry.programs,
+    "genuine signatures": genuine.folder,
     "schedulers": schedulers.built,
     "image of the probe": images.probe,
     "image of the operator": operatorimage.layout,

@@ -23,11 +23,18 @@ def tree() -> Path:
 class Podman(Startable):
     """One Podman service; commands reach it over its socket, so that all containers are its children."""
 
-    def __init__(self, folder: Path, *, root: Path | None = None, isolated: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        root: Path | None = None,
+        isolated: bool = True,
+        storage_mb: int | None = None,
+    ) -> None:
         """`root` holds the programs: `/` inside a VM, an unpacked tree otherwise."""
         self._root = root or tree()
         self._folder = folder
-        self._daemon = Daemon("podman", folder, self._root, isolated=isolated)
+        self._daemon = Daemon("podman", folder, self._root, isolated=isolated, storage_mb=storage_mb)
         self.socket = folder / "podman.sock"
         self._write_configuration()
 

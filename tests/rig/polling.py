@@ -53,3 +53,13 @@ def stays_untrue(probe: Callable[[], object], *, for_s: float, poll_s: float = 0
             return False
         time.sleep(poll_s)
     return True
+
+
+def play(scenario: Callable[[], Awaitable[None]], *, limit_s: float = 90) -> None:
+    """Do it in an event loop of its own, within that time."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(limit_s):
+            await scenario()
+
+    asyncio.run(bounded())

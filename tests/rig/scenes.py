@@ -12,7 +12,7 @@ from rig import fakenodes, manager, objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.manager import SchedExts
-from rig.stage import USER, Play, Stage, condition
+from rig.stage import Play, Stage, condition
 from rig.writeproxy import Doom
 
 V2 = "ghcr.io/schedkit/scx_rusty:v2"
@@ -169,7 +169,7 @@ async def perform(stage: Stage, name: str, doom: Doom, rehearsed: Outcome) -> Ou
 
 async def stay_idle(stage: Stage, for_s: float, *, meanwhile: Deed = nothing) -> list[str]:
     """What a manager whose SchedExts are all at rest writes in that time, beside renewals of its lease."""
-    async with stage.play("idle") as play:
+    async with stage.play("idle", user=_IDLER) as play:
         manager.let_lead(play.cluster, play.schedexts.namespace)
         _rest_in_every_way(play)
         leading = ("--leader-elect", f"--namespace={play.schedexts.namespace}")
@@ -178,12 +178,13 @@ async def stay_idle(stage: Stage, for_s: float, *, meanwhile: Deed = nothing) ->
         since = play.cluster.audit_log.position()
         meanwhile(play.schedexts, play.nodes)
         await asyncio.sleep(for_s)
-        asked = play.cluster.audit(since=since, user=USER, namespace=play.schedexts.namespace)
+        asked = play.cluster.audit(since=since, user=_IDLER)
         written = [f"{each.verb} {each.resource}" for each in asked if each.verb not in _READING]
         assert written.count(_RENEWAL) > for_s / _RENEWED_EVERY_S / 2, "it does not live"
         return [write for write in written if write != _RENEWAL]
 
 
+_IDLER = "sked-idle"  # of its own, so that whatever it writes, anywhere, is seen
 _READING = frozenset({"get", "list", "watch"})
 _RENEWAL, _RENEWED_EVERY_S = "patch leases", 2
 

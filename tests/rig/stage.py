@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from rig.writeproxy import WriteProxy
 T = TypeVar("T")
 
 NAME = "scx"
-USER = "sked-on-stage"  # in the audit log
+_USER = "sked-on-stage"  # in the audit log
 _CLAIM = re.compile(rf"\b{NAME}-[0-9a-f]{{12}}\b")
 _QUIET_S = 2.5  # longer than a manager waits between two writes of one status
 _TIMEOUT_S = 90
@@ -156,11 +156,14 @@ class Stage:
     session: aiohttp.ClientSession
 
     @asynccontextmanager
-    async def play(self, name: str) -> AsyncIterator[Play]:
-        """A play of that name; its namespace and its managers go with the block."""
-        async with self.at_once:
+    async def play(self, name: str, *, user: str | None = None) -> AsyncIterator[Play]:
+        """A play of that name; its namespace and its managers go with the block.
+
+        Its managers are known to the API server as that user, or as the one that plays share.
+        """
+        async with self.at_once, self._session(user) as session:
             namespace = self.cluster.create_namespace(name)
-            async with writeproxy.running(self.cluster, self.session, namespace) as proxy:
+            async with writeproxy.running(self.cluster, session, namespace) as proxy:
                 schedexts = SchedExts(self.cluster, namespace)
                 play = Play(self.cluster, proxy, schedexts, self.nodes)
                 try:
@@ -169,6 +172,14 @@ class Stage:
                     for manager in play.managers:
                         manager.process.kill()
                     self.cluster.client.delete(f"/api/v1/namespaces/{namespace}")
+
+    def _session(self, user: str | None) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+        return nullcontext(self.session) if user is None else _session(self.cluster, user)
+
+
+def _session(cluster: ControlPlane, user: str) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+    """Connections of a user who may do what managers may."""
+    return writeproxy.upstream(cluster.user(user, group=GROUP))
 
 
 def perform(
@@ -182,8 +193,7 @@ def perform(
     """Run what is played on a stage for that many plays at a time, in an event loop of its own."""
 
     async def performed() -> None:
-        user = cluster.user(USER, group=GROUP)
-        async with asyncio.timeout(limit_s), writeproxy.upstream(user) as session:
+        async with asyncio.timeout(limit_s), _session(cluster, _USER) as session:
             await play(Stage(cluster, nodes, asyncio.Semaphore(at_once), session))
 
     asyncio.run(performed())

@@ -14,7 +14,10 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = ("schedctl", "sked")
 WRONG_USAGE = 64
 LOST_OUTPUT = 74
-FIRST_LINE = {"schedctl": "None yet.", "sked": "manager  Run the operator."}
+FIRST_LINE = {
+    "schedctl": "list      List the schedulers of the catalog.",
+    "sked": "manager  Run the operator.",
+}
 
 each_command = pytest.mark.parametrize("command", COMMANDS)
 

@@ -9,9 +9,10 @@ import pytest
 
 from rig.consoles import Command, File, steps
 from schedkit.model.conditions import WARNINGS, Reason
+from schedkit.sked.reconcile import LOOK_AGAIN_S
 
 ROOT = Path(__file__).parents[2]
-USAGE = ROOT / "docs/sked/usage.md"
+USAGE, INSTALLATION = ROOT / "docs/sked/usage.md", ROOT / "docs/sked/installation.md"
 
 
 def test_every_warning_has_advice_and_all_advice_is_about_a_reason() -> None:
@@ -21,9 +22,20 @@ def test_every_warning_has_advice_and_all_advice_is_about_a_reason() -> None:
 
 
 def test_every_reason_is_in_the_table() -> None:
-    listed = re.findall(r"^\| [\w ]+ \| \[?`(\w+)`", USAGE.read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| [\w, ]+ \| \[?`(\w+)`", USAGE.read_text(), re.MULTILINE)
 
     assert listed == [reason.value for reason in Reason]
+
+
+def test_the_page_says_how_often_a_taken_name_is_looked_at_again() -> None:
+    assert f"sked looks again every {LOOK_AGAIN_S:.0f} seconds" in USAGE.read_text()
+
+
+def test_page_and_chart_ask_for_the_same_kubernetes() -> None:
+    chart = (ROOT / "charts/sked/Chart.yaml").read_text()
+    asked = re.findall(r"^\| Kubernetes ([\d.]+) or newer", INSTALLATION.read_text(), re.MULTILINE)
+
+    assert re.findall(r'^kubeVersion: ">=([\d.]+)\.0-0"$', chart, re.MULTILINE) == asked
 
 
 # What pages speak of exists
@@ -59,7 +71,7 @@ def test_the_metrics_of_the_page_are_those_that_are_served() -> None:
 def test_the_words_of_logs_and_tools_that_pages_explain_are_really_said() -> None:
     """Somebody will search for them."""
     code = "".join(file.read_text() for folder in ("src", "tools") for file in (ROOT / folder).rglob("*.py"))
-    page = (ROOT / "docs/sked/installation.md").read_text()
+    page = INSTALLATION.read_text()
     explained = re.findall(r"`([a-z]+_[a-z_]+)`", page.partition("## Troubleshooting")[2])
     said = ("the operator's image is not known", "no cluster answers", "have not been listed yet")
 

@@ -1,4 +1,4 @@
-"""`tools/generate.py`: parts of documents that are the output of commands."""
+"""`tools/generate.py`: parts of documents that are the output of commands, and compiled descriptors."""
 
 from __future__ import annotations
 
@@ -38,3 +38,19 @@ def test_a_document_that_is_up_to_date_passes(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(FRESH)
 
     assert generate(tmp_path, "--check").returncode == 0
+
+
+def test_descriptors_follow_their_source(tmp_path: Path) -> None:
+    proto = tmp_path / "src" / "calls.proto"
+    proto.parent.mkdir()
+    proto.write_text('syntax = "proto3"; message Question { string text = 1; }')
+
+    assert generate(tmp_path).returncode == 0
+    assert b"Question" in proto.with_suffix(".binpb").read_bytes()
+    assert generate(tmp_path, "--check").returncode == 0
+
+    proto.write_text('syntax = "proto3"; message Answer { string text = 1; }')
+    done = generate(tmp_path, "--check")
+
+    assert done.returncode == 1
+    assert done.stderr == "src/calls.binpb is out of date: run `make generate` and commit the result\n"

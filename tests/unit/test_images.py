@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedkit.model import documents, grammar, manifests
@@ -100,7 +100,6 @@ _REFERENCES = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(_REFERENCES.filter(lambda text: re.fullmatch(grammar.IMAGE, text) is not None))
 def test_whatever_a_schedext_may_name_can_be_read(text: str) -> None:
     reference = parse_reference(text)
@@ -285,7 +284,6 @@ def test_what_is_written_can_be_read() -> None:
     assert entry.artifact_type == "x/y"
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=200) | st.text().map(lambda text: json.dumps({"mediaType": text}).encode()))
 def test_nothing_but_a_refusal_comes_out_of_garbage(data: bytes) -> None:
     with pytest.raises(InvalidDocument):

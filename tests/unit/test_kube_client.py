@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,16 +19,16 @@ from rig.faultproxy import Asked, Scripted, answer
 from schedkit.kube import errors
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.config import Connection
-from schedkit.kube.credentials import FixedToken, TokenFile
+from schedkit.kube.credentials import Credentials, FixedToken, TokenFile
 from schedkit.kube.errors import FencedError, UnavailableError
-from schedkit.kube.resources import FullMetadata, Resource
+from schedkit.kube.resources import Metadata, Resource
 from schedkit.kube.retries import Patience
 
 R = TypeVar("R")
 
 
 class Thing(msgspec.Struct, gc=False):
-    metadata: FullMetadata | None = None
+    metadata: Metadata | None = None
     data: dict[str, str] | None = None
 
 
@@ -40,7 +42,7 @@ def ask(
     *answers: faultproxy.Answer,
     do: Callable[[Client, Scripted], Awaitable[R]],
     patience: Patience = QUICK,
-    credentials: FixedToken | TokenFile | None = None,
+    credentials: Credentials | None = None,
 ) -> tuple[R, list[Asked]]:
     """What the client returns from a server with that script, and what the server was asked."""
 
@@ -79,7 +81,7 @@ def failure_of(
     *answers: faultproxy.Answer,
     do: Callable[[Client, Scripted], Awaitable[object]],
     patience: Patience = QUICK,
-    credentials: FixedToken | TokenFile | None = None,
+    credentials: Credentials | None = None,
 ) -> tuple[Exception, list[Asked]]:
     return ask(
         *answers,
@@ -151,6 +153,26 @@ def test_a_server_that_nobody_listens_for_surely_did_not_act() -> None:
     assert isinstance(error, UnavailableError)
     assert not error.acted
     assert "127.0.0.1:1" in str(error)
+
+
+def test_a_request_frozen_past_its_deadline_in_a_pause_is_not_sent_again() -> None:
+    """Nothing would bound it: what is left of its time is negative."""
+
+    async def break_and_freeze(_: Asked) -> bytes:
+        asyncio.get_running_loop().call_later(0.4, time.sleep, 2)  # as SIGSTOP would
+        return BROKEN
+
+    async def never(_: Asked) -> bytes:
+        await asyncio.sleep(20)
+        return GOOD
+
+    patience = Patience(total_s=2, first_delay_s=1.5, longest_delay_s=1.5)
+    started = time.monotonic()
+    error, asked = failure_of(break_and_freeze, never, do=get, patience=patience)
+
+    assert str(error).startswith("502 ")
+    assert len(asked) == 1
+    assert time.monotonic() - started < 10
 
 
 def test_attempts_are_bounded_and_the_last_message_is_the_servers() -> None:
@@ -332,6 +354,48 @@ def test_a_watch_whose_token_is_refused_is_asked_for_again_with_the_next(tmp_pat
     assert [each.headers["authorization"] for each in asked] == ["Bearer old", "Bearer new"]
 
 
+@dataclass
+class SlowCredentials:
+    """Another token each time, after that many seconds."""
+
+    takes_s: Sequence[float]
+    given: int = 0
+
+    async def token(self) -> str | None:
+        self.given += 1
+        await asyncio.sleep(self.takes_s[self.given - 1])
+        return f"token-{self.given}"
+
+    def refused(self) -> bool:
+        return True
+
+
+def test_what_a_new_token_takes_is_taken_from_the_time_of_the_request() -> None:
+    ends = time.monotonic() + 8
+
+    async def fenced(client: Client, server: Scripted) -> Thing:
+        return await update(client.fenced(lambda: ends - time.monotonic(), patience=Patience()), server)
+
+    credentials = SlowCredentials(takes_s=[0, 1])
+    _, asked = ask(answer(b"{}", code=401), GOOD, do=fenced, credentials=credentials)
+
+    first, second = (int(each.target.partition("?timeout=")[2].removesuffix("ms")) for each in asked)
+    assert second <= first - 1000
+
+
+def test_a_token_that_does_not_come_is_waited_for_no_longer_than_the_deadline() -> None:
+    started = time.monotonic()
+    error, asked = failure_of(
+        GOOD, do=create, patience=Patience(total_s=0.3), credentials=SlowCredentials(takes_s=[20])
+    )
+
+    assert isinstance(error, UnavailableError)
+    assert not error.acted
+    assert "no token for http://127.0.0.1:" in str(error)
+    assert asked == []
+    assert time.monotonic() - started < 10
+
+
 def test_a_fixed_token_is_not_tried_twice() -> None:
     _, asked = failure_of(answer(b"{}", code=401), do=get, credentials=FixedToken("bad"))
 
@@ -406,6 +470,10 @@ def test_a_request_takes_no_longer_than_its_fence_allows() -> None:
     assert asked[0].target.endswith("?timeout=1500ms")
 
 
+def test_importing_the_client_changes_nothing_for_others_who_speak_tls() -> None:
+    assert SSLProtocol.max_size == 256 * 1024
+
+
 # Verbs as the server sees them
 
 
@@ -416,7 +484,8 @@ def test_pages_are_asked_for_until_there_are_no_more() -> None:
     last = answer(b'{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"b"}}]}')
 
     async def everything(client: Client, _: Scripted) -> list[Thing]:
-        return await client.list_all(THINGS, Selection(namespace="ns", labels="a in (b,c)"))
+        selection = Selection(namespace="ns", labels="a in (b,c)")
+        return [each async for page in client.pages(THINGS, selection) for each in page.items]
 
     things, asked = ask(first, last, do=everything)
 
@@ -425,13 +494,13 @@ def test_pages_are_asked_for_until_there_are_no_more() -> None:
     assert asked[1].target.endswith("&continue=tok/en")
 
 
-def test_a_deletion_carries_its_preconditions() -> None:
+def test_a_deletion_carries_its_precondition() -> None:
     async def delete(client: Client, _: Scripted) -> None:
-        await client.delete(THINGS, "x", "ns", uid="u-1", version="5")
+        await client.delete(THINGS, "x", "ns", uid="u-1")
 
     _, asked = ask(GOOD, do=delete)
 
-    assert msgspec.json.decode(asked[0].body)["preconditions"] == {"uid": "u-1", "resourceVersion": "5"}
+    assert msgspec.json.decode(asked[0].body)["preconditions"] == {"uid": "u-1"}
 
 
 def test_every_answer_is_observed_with_its_code() -> None:

@@ -140,6 +140,23 @@ def test_a_missing_credential_program_is_named(tmp_path: Path) -> None:
         token(found)
 
 
+def test_a_credential_program_that_is_not_waited_for_runs_on_for_the_next_who_asks(tmp_path: Path) -> None:
+    count, gate = tmp_path / "count", tmp_path / "gate"
+    said = '{"status": {"token": "t"}}'
+    script = f"echo ran >> {count}; while [ ! -e {gate} ]; do sleep 0.05; done; echo '{said}'"
+    plugin = {"command": "sh", "args": ["-c", script]}
+    found = config.discover(written(tmp_path / "config", with_user(exec=plugin)), env={})
+
+    async def impatiently_then_patiently() -> str | None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(found.credentials.token(), 0.3)
+        gate.touch()
+        return await asyncio.wait_for(found.credentials.token(), 20)
+
+    assert asyncio.run(impatiently_then_patiently()) == "t"
+    assert count.read_text() == "ran\n"
+
+
 @pytest.mark.parametrize(
     ("status", "programs_run"),
     [

@@ -16,7 +16,7 @@ from rig.faultproxy import Asked, answer, stream
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
 from schedkit.kube.informer import Informer, Limits
-from schedkit.kube.resources import FullMetadata, Key, Resource
+from schedkit.kube.resources import Key, Metadata, Resource
 from schedkit.kube.retries import Patience
 
 
@@ -25,7 +25,7 @@ class Spec(msgspec.Struct, gc=False):
 
 
 class Thing(msgspec.Struct, gc=False):
-    metadata: FullMetadata | None = None
+    metadata: Metadata | None = None
     spec: Spec | None = None
 
 
@@ -208,6 +208,40 @@ def test_an_object_that_does_not_fit_spoils_neither_list_nor_watch() -> None:
     assert kept.spec == Spec(3), "what was last understood stays"
     assert set(informer.misfits) == {A, C}
     assert "size" in informer.misfits[C]
+
+
+NAMELESS = {"metadata": {"resourceVersion": "6"}, "spec": {"size": 1}}
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        pytest.param(NAMELESS, "(nameless)", id="without a name"),
+        pytest.param({"spec": {"size": 1}}, "(nameless)", id="without metadata"),
+        pytest.param({"metadata": 5}, "(nameless)", id="with metadata that are none"),
+        pytest.param({"metadata": {"name": 5}}, "(nameless)", id="with a name that is none"),
+        pytest.param(
+            {"metadata": {"name": "c", "namespace": "ns", "resourceVersion": 6}},
+            "ns/c",
+            id="with a version that is none",
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_known_spoils_neither_list_nor_watch(
+    broken: dict[str, Any], named: str
+) -> None:
+    with capture_logs() as lines:
+        informer, told, _ = follow(
+            listed(5, broken, thing("a", 4)),
+            stream(event("ADDED", broken), event("ADDED", thing("b", 7))),
+            forever,
+            until=lambda each: "b" in names(each),
+        )
+
+    assert names(informer) == {"a", "b"}
+    assert told == [A, B]
+    assert [str(key) for key in informer.misfits] == [named]
+    assert [line["key"] for line in lines if line["event"] == "object_misfit"] == [named, named]
 
 
 def test_a_misfit_that_is_mended_is_told_and_no_misfit_any_more() -> None:

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rig import polling
 from schedkit.kube.agenda import Agenda
 from schedkit.kube.queue import KeyedQueue
+from schedkit.kube.retries import backoff
 
 KEYS = st.sampled_from("abcd")
 SECONDS = st.integers(min_value=0, max_value=5)
@@ -58,7 +59,6 @@ class AgendaMachine(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         assert self.agenda.waiting == len(self.wanted)
-        assert self.agenda.busy == len(self.busy)
 
     @invariant()
     def the_next_time_is_the_soonest_of_those_not_busy(self) -> None:
@@ -66,7 +66,7 @@ class AgendaMachine(RuleBasedStateMachine):
         assert self.agenda.next_due(self.now) == min(times, default=None)
 
 
-AgendaMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+AgendaMachine.TestCase.settings = settings(stateful_step_count=40)
 test_the_agenda_behaves_as_its_model = pytest.mark.timeout(120)(AgendaMachine.TestCase)
 
 
@@ -117,6 +117,16 @@ def test_spacing_remembers_no_key_for_longer_than_it_needs() -> None:
     assert len(agenda._spaced) <= 12  # noqa: SLF001  # a leak shows nowhere else
 
 
+@pytest.mark.parametrize(
+    ("failures", "chance", "delay_s"),
+    [(1, 1, 1), (1, 0, 0.5), (3, 1, 4), (3, 0.5, 3), (6, 1, 20), (5000, 1, 20)],
+)
+def test_a_delay_doubles_up_to_the_longest_and_chance_takes_up_to_half(
+    failures: int, chance: float, delay_s: float
+) -> None:
+    assert backoff(failures, 1, 20, chance) == delay_s
+
+
 # With a clock and workers
 
 
@@ -147,7 +157,7 @@ def test_no_key_is_worked_on_twice_at_once_and_none_is_lost() -> None:
             queue.add(f"key-{number % 20}", after_s=0.002 * (number % 3))
             if number % 50 == 0:
                 await asyncio.sleep(0.003)
-        await polling.soon(lambda: not queue.depth and not queue.busy, "all keys are done")
+        await polling.soon(lambda: not queue.depth and not working.total(), "all keys are done")
         queue.close()
         await asyncio.gather(*workers)
 
@@ -225,10 +235,6 @@ def test_a_closed_queue_gives_out_nothing_and_lets_work_end() -> None:
 
         assert await waiting is None
         assert await queue.take() is None
-        drained = asyncio.create_task(queue.drained())
-        await asyncio.sleep(0)
-        assert not drained.done()
         queue.done("a")
-        await drained
 
     run(scenario)

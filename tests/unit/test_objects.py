@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -107,17 +108,79 @@ def test_the_daemon_set_is_the_golden_one(case: str) -> None:
     assert actual == expected, f"rendered:\n{yaml.safe_dump(actual, sort_keys=False)}"
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_pods_restart_only_in_a_release_that_says_so(case: str) -> None:
-    released = dict(line.split()[::-1] for line in (TEMPLATES / "hashes.txt").read_text().splitlines())
-    unreleased = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
-    is_announced = "restarts schedulers" in unreleased
+# What pods were made from, release by release
 
+
+class Recorded(NamedTuple):
+    """The hash of a case's template, from that version on."""
+
+    version: str
+    case: str
+    hash: str
+
+
+def recorded() -> list[Recorded]:
+    lines = (TEMPLATES / "hashes.txt").read_text().splitlines()
+    return [Recorded(*line.split()) for line in lines if not line.startswith("#")]
+
+
+def changes_of(version: str, changelog: str) -> str:
+    """That version's section; until it has one, what is not released yet."""
+    sections = re.split(r"^## \[", changelog, flags=re.MULTILINE)
+    named = (text for name in (version, "Unreleased") for text in sections if text.startswith(f"{name}]"))
+    return next(named, "")
+
+
+def unannounced(records: Iterable[Recorded], changelog: str) -> list[Recorded]:
+    """Hashes that replaced another one in a version that does not say so."""
+    latest: dict[str, str] = {}
+    found = []
+    for each in records:
+        changed = latest.setdefault(each.case, each.hash) != each.hash
+        if changed and "restarts schedulers" not in changes_of(each.version, changelog):
+            found.append(each)
+        latest[each.case] = each.hash
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pods_are_made_from_the_template_that_was_recorded_last(case: str) -> None:
     actual, _ = rendered(case)
-    assert is_announced or template_hash(actual) == released[case], (
+    *_, last = [each.hash for each in recorded() if each.case == case]
+
+    assert template_hash(actual) == last, (
         f"the pods of {case} changed, so an upgrade would restart schedulers on whole fleets: undo it, or "
-        "write `restarts schedulers` into CHANGELOG's Unreleased section, and the new hash into hashes.txt"
+        "write `restarts schedulers` into CHANGELOG's Unreleased section, and the version, the case and "
+        f"{template_hash(actual)} into a new line below the others of hashes.txt"
     )
+
+
+def test_pods_restart_only_in_a_release_that_says_so() -> None:
+    assert unannounced(recorded(), (ROOT / "CHANGELOG.md").read_text()) == []
+
+
+def test_every_recorded_template_still_has_its_case() -> None:
+    assert {each.case for each in recorded()} == set(CASES)
+
+
+FIRST, SECOND = Recorded("0.1.0", "bare", "aa"), Recorded("0.2.0", "bare", "bb")
+
+
+@pytest.mark.parametrize(
+    ("changelog", "expected"),
+    [
+        pytest.param("## [Unreleased]\n- It restarts schedulers.\n", [], id="said before the release"),
+        pytest.param("## [Unreleased]\n## [0.2.0]\n- restarts schedulers\n", [], id="said of that release"),
+        pytest.param("## [Unreleased]\n- restarts schedulers\n## [0.2.0]\n", [SECOND], id="of a later one"),
+        pytest.param("## [0.2.0]\n## [0.1.0]\n- restarts schedulers\n", [SECOND], id="of an earlier one"),
+        pytest.param("", [SECOND], id="said nowhere"),
+    ],
+)
+def test_a_changed_template_must_be_announced_by_its_own_release(
+    changelog: str, expected: list[Recorded]
+) -> None:
+    assert unannounced([FIRST, SECOND], changelog) == expected
+    assert unannounced([FIRST, FIRST._replace(case="other")], changelog) == []
 
 
 # Claims

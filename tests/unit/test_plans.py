@@ -24,11 +24,11 @@ from rig.cases import (
     through_json,
     waiting,
 )
+from rig.plans import plan
 from schedkit.model.daemonsets import DaemonSet, OwnerReference
 from schedkit.model.differences import Operation
 from schedkit.model.objects import legacy_template, render
 from schedkit.model.observed import Observation, Pod
-from schedkit.model.overlaps import first_rival
 from schedkit.model.plans import (
     Action,
     CreateDaemonSet,
@@ -36,7 +36,6 @@ from schedkit.model.plans import (
     PatchDaemonSet,
     RecordEvent,
     WriteStatus,
-    plan,
 )
 from schedkit.model.podparts import (
     Affinity,
@@ -45,6 +44,7 @@ from schedkit.model.podparts import (
     NodeSelector,
     NodeSelectorTerm,
 )
+from schedkit.model.rivals import Rivals
 from schedkit.model.schedext import SchedExt, SchedExtSpec, SchedExtStatus
 
 
@@ -226,8 +226,33 @@ def test_each_answer_that_changes_is_told_once() -> None:
     )
 
 
+def test_all_questions_whose_answer_changed_are_told_with_the_same_reason() -> None:
+    running_well = observation(schedext(), pod("a", running()))
+    known = carried_out(running_well, plan(running_well))
+    spec = msgspec.structs.replace(known.schedext.spec, suspend=True)
+    suspended = replace(known, schedext=msgspec.structs.replace(known.schedext, spec=spec))
+
+    assert [event.message for event in events(suspended)] == [
+        "Deployed is False: spec.suspend is true: nothing runs",
+        "Progressing is False: spec.suspend is true: nothing runs",
+    ], "Ready repeats what Deployed says"
+
+
+def test_a_rollout_is_told_of_what_is_deployed_and_of_what_is_on_its_way() -> None:
+    running_well = observation(schedext(), pod("a", running()))
+    known = carried_out(running_well, plan(running_well))
+    spec = msgspec.structs.replace(known.schedext.spec, sched="x:v2")
+    changed = replace(known, schedext=msgspec.structs.replace(known.schedext, spec=spec))
+
+    words = "the DaemonSet's controller has not seen the last change yet"
+    assert [event.message for event in events(changed)] == [
+        f"Deployed is False: {words}",
+        f"Progressing is True: {words}",
+    ]
+
+
 def test_a_warning_is_told_also_when_it_is_the_first_answer() -> None:
-    seen = observation(schedext(), rivals=(schedext("rival"),))
+    seen = observation(schedext(), rival=schedext("rival"))
 
     assert [(event.is_warning, event.reason) for event in events(seen)] == [(True, "Overlapping")]
 
@@ -306,8 +331,16 @@ def all_of(*terms: NodeSelectorTerm) -> NodeSelectorTerm:
 def test_rivals_are_those_that_are_not_provably_elsewhere(
     one: SchedExt, other: SchedExt, may_meet: bool
 ) -> None:
-    assert first_rival(one, [other]) == (other if may_meet else None)
-    assert first_rival(other, [one]) == (one if may_meet else None)
+    assert are_rivals(one, other) == may_meet
+    assert are_rivals(other, one) == may_meet
+
+
+def are_rivals(one: SchedExt, other: SchedExt) -> bool:
+    rivals: Rivals[tuple[str, str]] = Rivals()
+    keys = [(each.metadata.namespace, each.metadata.name) for each in (one, other)]
+    for key, each in zip(keys, (one, other), strict=True):
+        rivals.update(key, each)
+    return rivals.first(keys[0]) == keys[1]
 
 
 any_selector = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))
@@ -342,13 +375,11 @@ def test_two_are_rivals_exactly_if_there_can_be_a_node_that_both_want(
 
     can_meet = any(wants(mine, my_terms, node) and wants(theirs, their_terms, node) for node in NODES)
 
-    assert first_rival(one, [other]) == (other if can_meet else None)
+    assert are_rivals(one, other) == can_meet
 
 
 def test_a_rival_is_named_in_the_condition() -> None:
-    seen = observation(
-        selecting("a", pool="x"), rivals=(selecting("b", pool="y"), schedext("c", namespace="prod"))
-    )
+    seen = observation(schedext("a"), rival=schedext("c", namespace="prod"))
 
     (written,) = [action for action in plan(seen) if isinstance(action, WriteStatus)]
     accepted = written.status.conditions[0]

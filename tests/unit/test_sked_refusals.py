@@ -7,6 +7,7 @@ import pytest
 from schedkit.kube.errors import FencedError, KubeError, UnavailableError, failure, read_status
 from schedkit.sked.reconcile import refusal_of
 
+BROKEN = failure(500, read_status(b"failed calling webhook"))
 ENDING = b'{"message": "it ends", "details": {"causes": [{"reason": "NamespaceTerminating"}]}}'
 
 
@@ -16,14 +17,14 @@ ENDING = b'{"message": "it ends", "details": {"causes": [{"reason": "NamespaceTe
         (failure(403, read_status(b'{"message": "exceeded quota"}')), "exceeded quota"),
         (failure(422, read_status(b'{"message": "not like this"}')), "not like this"),
         (failure(405, read_status(b'{"message": "a webhook says no"}')), "a webhook says no"),
-        (
-            failure(500, read_status(b"failed calling webhook")),
-            "500 Internal Server Error: failed calling webhook",
-        ),
+        (BROKEN, "500 Internal Server Error: failed calling webhook"),
         (failure(403, read_status(ENDING)), None),
         (failure(404, read_status(b"")), None),
         (failure(409, read_status(b"")), None),
         (failure(429, read_status(b"")), None),
+        (failure(502, read_status(b"")), None),
+        (failure(503, read_status(b'{"message": "apiserver is shutting down"}')), None),
+        (failure(504, read_status(b'{"message": "request did not complete"}')), None),
         (UnavailableError("no route to host", acted=False), None),
         (FencedError("another leads"), None),
     ],
@@ -32,4 +33,9 @@ ENDING = b'{"message": "it ends", "details": {"causes": [{"reason": "NamespaceTe
 def test_users_are_told_what_the_server_has_against_their_scheduler_and_not_how_we_reach_it(
     error: KubeError, told: str | None
 ) -> None:
-    assert refusal_of(error) == told
+    assert refusal_of(error, again=True) == told
+
+
+def test_a_server_that_broke_says_something_about_a_daemon_set_only_if_it_breaks_again() -> None:
+    assert refusal_of(BROKEN, again=False) is None
+    assert refusal_of(failure(403, read_status(b'{"message": "no"}')), again=False) == "no"

@@ -1,4 +1,4 @@
-"""What the manager serves beside its work, on loopback: probes, certificates, and logs that machines read."""
+"""What the manager serves beside its work, on loopback: pages, certificates, and logs that machines read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,27 +18,15 @@ import pytest
 import yaml
 from aiohttp import web
 
+from rig.polling import play
 from rig.processes import free_port
-from schedkit.kube.client import Client
-from schedkit.kube.config import Connection
 from schedkit.kube.errors import ConfigError
-from schedkit.kube.informer import Informer
 from schedkit.sked import certificates, selfsigned, serving, wiring
 from schedkit.sked.certificates import Mounted
-from schedkit.sked.kinds import NODES
-from schedkit.sked.probes import Health
 from schedkit.sked.serving import Handler, listening, plain
 from schedkit.sked.settings import Address
 
 ROOT = Path(__file__).parents[2]
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 async def ask(url: str, tls: ssl.SSLContext | None = None, method: str = "GET") -> tuple[int, str]:
@@ -112,20 +99,6 @@ def test_a_manager_is_done_before_the_kubelet_loses_its_patience() -> None:
     patience_s = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
 
     assert patience_s > wiring.GRACE_S + wiring.EVENTS_S + wiring.RELEASE_S
-
-
-def test_a_process_that_has_seen_nothing_yet_lives_but_is_not_ready() -> None:
-    async def scenario() -> None:
-        async with Client(Connection("http://127.0.0.1:1")) as client:
-            health = Health([Informer(client, NODES)])
-            port = free_port()
-            async with listening(Address("127.0.0.1", port), health.routes):
-                assert await ask(f"http://127.0.0.1:{port}/healthz") == (200, "ok\n")
-                ready = await ask(f"http://127.0.0.1:{port}/readyz")
-
-        assert ready == (503, "nodes have not been listed yet\n")
-
-    play(scenario)
 
 
 def parts(pem: bytes) -> tuple[bytes, bytes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,14 +25,16 @@ from rig.cases import (
     schedext,
     waiting,
 )
+from rig.plans import make_plan
 from schedkit.model.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.daemonsets import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.nodestates import Bucket
 from schedkit.model.objects import legacy_template
 from schedkit.model.observed import ContainerStatus, Observation, Pod, PodCondition
-from schedkit.model.plans import RecordEvent, WriteStatus, make_plan
+from schedkit.model.plans import RecordEvent, WriteStatus
 from schedkit.model.schedext import Condition, ConditionStatus, NodeCounts, SchedExtStatus, SecurityProfile
 
+USAGE = Path(__file__).parents[2] / "docs/sked/usage.md"
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]
 
 
@@ -183,11 +187,13 @@ def test_a_pod_that_was_evicted_has_failed() -> None:
     )
 
 
+UNSCHEDULABLE = PodCondition(
+    type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu"
+)
+
+
 def test_a_pod_that_fits_nowhere_is_pending() -> None:
-    unscheduled = PodCondition(
-        type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu"
-    )
-    seen = observation(schedext(), pod("", conditions=(unscheduled,)))
+    seen = observation(schedext(), pod("", conditions=(UNSCHEDULABLE,)))
 
     assert answers(seen)["Deployed"] == ("False", "PodPending")
     assert status_of(seen).worst_nodes[0].message == "the pod is pending: Insufficient cpu"
@@ -285,10 +291,15 @@ def test_the_plan_says_when_to_look_again() -> None:
 # Things in the way
 
 
-def test_a_daemon_set_of_somebody_else_is_named() -> None:
+def controlled_by(kind: str, name: str) -> Observation:
+    """A DaemonSet of the SchedExt's name with another owner."""
     asked = schedext()
-    helm = (OwnerReference(kind="HelmRelease", name="theirs", uid="x", controller=True),)
-    seen = observation(asked, daemon_set=daemon_set(asked, owner_references=helm))
+    owner = (OwnerReference(kind=kind, name=name, uid="another", controller=True),)
+    return observation(asked, daemon_set=daemon_set(asked, owner_references=owner))
+
+
+def test_a_daemon_set_of_somebody_else_is_named() -> None:
+    seen = controlled_by("HelmRelease", "theirs")
 
     assert answers(seen)["Accepted"] == ("False", "NameTaken")
     assert answers(seen)["Deployed"] == ("False", "NameTaken")
@@ -298,11 +309,7 @@ def test_a_daemon_set_of_somebody_else_is_named() -> None:
 
 
 def test_what_a_deleted_schedext_left_is_waited_for() -> None:
-    asked = schedext()
-    old = (OwnerReference(kind="SchedExt", name="scx", uid="an earlier one", controller=True),)
-    seen = observation(asked, daemon_set=daemon_set(asked, owner_references=old))
-
-    assert answers(seen)["Accepted"] == ("Unknown", "OldDaemonSet")
+    assert answers(controlled_by("SchedExt", "scx"))["Accepted"] == ("Unknown", "OldDaemonSet")
 
 
 def test_a_refusal_of_the_api_server_is_passed_on() -> None:
@@ -354,13 +361,17 @@ def test_a_suspended_one_says_so() -> None:
     }
 
 
-def test_pods_of_the_go_sked_are_reported_with_what_they_lack() -> None:
+def of_the_go_sked() -> Observation:
     asked = schedext()
     served = daemon_set(asked)
     template = legacy_template(asked)
     assert template is not None
     legacy = msgspec.structs.replace(served, spec=msgspec.structs.replace(served.spec, template=template))
-    seen = observation(asked, pod("a", running()), daemon_set=legacy)
+    return observation(asked, pod("a", running()), daemon_set=legacy)
+
+
+def test_pods_of_the_go_sked_are_reported_with_what_they_lack() -> None:
+    seen = of_the_go_sked()
 
     assert answers(seen)["Progressing"] == ("False", "LegacyTemplate")
     assert answers(seen)["Deployed"] == ("True", "PodsSettled")
@@ -448,3 +459,57 @@ def test_every_bucket_has_its_count() -> None:
     names = set(msgspec.structs.asdict(NodeCounts()))
 
     assert {bucket.value for bucket in Bucket} == names - {"desired", "pods_ready"}
+
+
+# The table that users look reasons up in
+
+
+def tabled() -> set[tuple[str, str]]:
+    """Each condition with each reason that the page says it may have."""
+    rows = re.findall(r"^\| ([A-Z][A-Za-z, ]+) \| \[?`(\w+)`", USAGE.read_text(), re.MULTILINE)
+    return {(kind, reason) for kinds, reason in rows for kind in re.findall("[A-Z][a-z]+", kinds)}
+
+
+def answered(seen: Observation) -> set[tuple[str, str]]:
+    return {(kind, reason) for kind, (_, reason) in answers(seen).items()}
+
+
+ON_ONE_NODE = (
+    pod("a", running()),
+    pod("a", running(1)),
+    pod("a", waiting("ContainerCreating")),
+    pod("a", running(), powers=None),
+    pod("a", waiting("ErrImagePull")),
+    pod("a", waiting("CreateContainerConfigError")),
+    pod("a", waiting("CrashLoopBackOff", crashed=crash())),
+    pod("a", phase="Failed"),
+    pod("", conditions=(UNSCHEDULABLE,)),
+    pod("a", running(3600), ready=False),
+)
+AT_LARGE = (
+    observation(schedext(), daemon_set=None),
+    observation(schedext()),
+    observation(schedext(suspend=True), daemon_set=None),
+    observation(schedext(), rival=schedext("rival")),
+    observation(schedext(), daemon_set=None, refusal="exceeded quota"),
+    observation(schedext(), daemon_set=daemon_set(schedext()), events=(failed_create(REFUSED),)),
+    controlled_by("HelmRelease", "theirs"),
+    controlled_by("SchedExt", "scx"),
+    of_the_go_sked(),
+)
+
+
+def test_the_table_names_the_conditions_that_can_have_a_reason_and_no_others() -> None:
+    every = [*AT_LARGE, *(observation(schedext(), each) for each in ON_ONE_NODE)]
+
+    assert tabled() == {pair for seen in every for pair in answered(seen)}
+
+
+@given(st.lists(pods, max_size=3), st.integers(0, 3), st.integers(0, 3), st.booleans())
+def test_whatever_is_seen_the_table_has_it(
+    seen: list[Pod], desired: int, updated: int, suspend: bool
+) -> None:
+    asked = schedext(suspend=suspend)
+    served = daemon_set(asked, desired=desired, updated=updated)
+
+    assert answered(observation(asked, daemon_set=served, pods=tuple(seen))) <= tabled()

@@ -33,11 +33,6 @@ class Agenda(Generic[K]):
         """Keys that are due now or later."""
         return len(self._ready) + len(self._later) + len(self._again)
 
-    @property
-    def busy(self) -> int:
-        """Keys that are being worked on."""
-        return len(self._busy)
-
     def add(self, key: K, now: float, *, after_s: float = 0, urgent: bool = False) -> None:
         """Make it due then; of several times for one key the soonest counts."""
         due = now + after_s

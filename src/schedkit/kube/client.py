@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import aiohttp
 import msgspec
 
 from schedkit.kube.config import Connection
 from schedkit.kube.decoding import Page, codec
-from schedkit.kube.errors import DecodeError, NotFoundError
+from schedkit.kube.errors import NotFoundError
 from schedkit.kube.resources import Described, Resource
 from schedkit.kube.retries import Patience
 from schedkit.kube.transport import Fence, Observer, Request, Transport, no_fence
@@ -26,7 +26,6 @@ Body: TypeAlias = Mapping[str, Any] | msgspec.Struct
 Operations: TypeAlias = Sequence[msgspec.Struct]  # of a JSON patch
 
 _JSON, _MERGE = "application/json-patch+json", "application/merge-patch+json"
-_APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +104,6 @@ class Client:
                 return
             query["continue"] = page.continues
 
-    async def list_all(self, resource: Resource[T], selection: Selection = EVERYTHING) -> list[T]:
-        """All objects at once; raise if one of them does not fit its type."""
-        found: list[T] = []
-        async for page in self.pages(resource, selection):
-            if page.misfits:
-                key, why = next(iter(page.misfits.items()))
-                raise DecodeError(f"{resource} {key}: {why}")
-            found += page.items
-        return found
-
-    async def text(self, path: str) -> str:
-        """What an endpoint outside the resources says, such as `/readyz`."""
-        return (await self._ask(Request("GET", path))).decode()
-
     def watch(
         self, resource: Resource[T], selection: Selection, *, version: str, lasts_s: int, silence_s: float
     ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
@@ -175,42 +160,15 @@ class Client:
         body = msgspec.json.encode(operations)
         return codec(resource).one(await self._ask(Request("PATCH", path, body=body, content_type=_JSON)))
 
-    async def apply(
-        self,
-        resource: Resource[T],
-        body: Mapping[str, Any],
-        name: str,
-        namespace: str | None = None,
-        *,
-        manager: str,
-        force: bool = False,
-        status: bool = False,
-    ) -> T:
-        """Server-side apply: these fields are ours; with `force` also those somebody else manages."""
-        path = resource.path(namespace=namespace, name=name, subresource="status" if status else "")
-        query = {"fieldManager": manager, "force": str(force).lower()}
-        metadata = {**body.get("metadata", {}), "name": name}
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
-        request = Request("PATCH", path, query, _encode(whole), _APPLY)
-        return codec(resource).one(await self._ask(request))
-
     async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        version: str | None = None,
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        self, resource: Resource[T], name: str, namespace: str | None = None, *, uid: str | None = None
     ) -> None:
-        """Ask for its deletion; of that very object and version only, if given."""
-        wanted = {"uid": uid, "resourceVersion": version}
+        """Ask for its deletion, and that of what it owns after it; of that very object only, if given."""
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "propagationPolicy": propagation,
-            "preconditions": {what: value for what, value in wanted.items() if value is not None},
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": uid} if uid is not None else {},
         }
         path = resource.path(namespace=namespace, name=name)
         await self._ask(Request("DELETE", path, body=_encode(options)))

@@ -6,7 +6,7 @@ import os
 import re
 import ssl
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,22 +43,26 @@ def discover(
     kubeconfig: Path | None = None, *, context: str | None = None, env: Mapping[str, str] | None = None
 ) -> Connection:
     """The kubeconfig that was named, or `KUBECONFIG`, or the pod this runs in, or the user's own file."""
-    # imported here: in a pod nobody needs YAML
-    from schedkit.kube import kubeconfigs  # noqa: PLC0415
-
     env = os.environ if env is None else env
     if kubeconfig is not None:
-        return kubeconfigs.load([kubeconfig], context=context, env=env)
+        return _read([kubeconfig], context, env)
     if named := [Path(part) for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]:
-        return kubeconfigs.load(named, context=context, env=env)
+        return _read(named, context, env)
     if "KUBERNETES_SERVICE_HOST" in env:
         return in_cluster(env)
     own = Path(env.get("HOME", "/")) / ".kube" / "config"
     if own.exists():
-        return kubeconfigs.load([own], context=context, env=env)
+        return _read([own], context, env)
     raise ConfigError(
         f"no API server is known: there is no KUBECONFIG, no {own}, and this is no pod; name a kubeconfig"
     )
+
+
+def _read(files: Sequence[Path], context: str | None, env: Mapping[str, str]) -> Connection:
+    # imported here: in a pod nobody needs YAML
+    from schedkit.kube import kubeconfigs  # noqa: PLC0415
+
+    return kubeconfigs.load(files, context=context, env=env)
 
 
 def in_cluster(env: Mapping[str, str], folder: Path = _IN_CLUSTER) -> Connection:

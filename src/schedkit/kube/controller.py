@@ -28,12 +28,8 @@ class Result:
 
 DONE = Result()
 Reconcile: TypeAlias = Callable[[K], Awaitable[Result]]
-# Told about every reconcile: controller, outcome ("done", "later", "failed", "refused"), seconds.
+# Told about every reconcile: controller, outcome ("done", "later", "failed"), seconds.
 Observer: TypeAlias = Callable[[str, str, float], None]
-
-
-class TerminalError(Exception):
-    """A failure that repeating cannot mend: the key rests until something changes."""
 
 
 class Controller(Generic[K]):
@@ -74,10 +70,6 @@ class Controller(Generic[K]):
         try:
             async with asyncio.timeout(self._limit_s):
                 result = await self._reconcile(key)
-        except TerminalError as error:
-            self.queue.forget(key)
-            self._say("reconcile_refused", key, error)
-            return "refused"
         except Exception as error:  # noqa: BLE001  # one key's bug must not stop the others
             self._later(key, error)
             return "failed"
@@ -91,11 +83,14 @@ class Controller(Generic[K]):
         wanted_s = error.retry_after_s if isinstance(error, UnavailableError) else None
         delay_s = self.queue.retry(key, at_least_s=wanted_s or 0)
         expected = isinstance(error, ConflictError | FencedError | UnavailableError)
-        self._say("reconcile_delayed", key, error, retry_in_s=round(delay_s, 1), exc_info=not expected)
-
-    def _say(self, what: str, key: K, error: Exception, **facts: object) -> None:
-        reason = str(error) or type(error).__name__
-        _log.warning(what, controller=self.name, key=str(key), reason=reason, **facts)
+        _log.warning(
+            "reconcile_delayed",
+            controller=self.name,
+            key=str(key),
+            reason=str(error) or type(error).__name__,
+            retry_in_s=round(delay_s, 1),
+            exc_info=not expected,
+        )
 
 
 # Does some work as long as this process may, and gives the right back: `lease.Elector.lead`.

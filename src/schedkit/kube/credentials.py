@@ -94,15 +94,20 @@ class ExecPlugin:
     cluster_info: Mapping[str, object] | None = None  # None: the program does not want to know
     hint: str = ""
     _status: _ExecStatus | None = field(default=None, repr=False)  # None: it has to be asked
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    _running: asyncio.Task[_ExecStatus] | None = field(default=None, repr=False)
 
     async def token(self) -> str | None:
-        """What the program said last, or says now if that has expired."""
-        async with self._asking:
-            if self._status is None or self._has_expired(self._status):
-                self._status = await self._ask()
-                self._present_certificate(self._status)
+        """What the program said last, or says now if that has expired.
+
+        It runs once for all who wait, and goes on when one of them gives up: a program that takes longer than
+        a request has time for would otherwise never come to its end.
+        """
+        if self._status is not None and not self._has_expired(self._status):
             return self._status.token
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._renew())
+            self._running.add_done_callback(_read_outcome)
+        return (await asyncio.shield(self._running)).token
 
     def refused(self) -> bool:
         """The program may have another."""
@@ -113,6 +118,11 @@ class ExecPlugin:
     def _has_expired(status: _ExecStatus) -> bool:
         ends = status.expiration_timestamp
         return ends is not None and dt.datetime.now(dt.UTC) >= ends - _EARLY
+
+    async def _renew(self) -> _ExecStatus:
+        self._status = await self._ask()
+        self._present_certificate(self._status)
+        return self._status
 
     async def _ask(self) -> _ExecStatus:
         # standard input stays closed: nobody sits in front of a controller
@@ -166,6 +176,12 @@ class ExecPlugin:
     def _failed(self, why: str) -> ConfigError:
         hint = f"; {self.hint}" if self.hint else ""
         return ConfigError(f"the credential program {self.argv[0]!r} gave no credential: {why.strip()}{hint}")
+
+
+def _read_outcome(ended: asyncio.Task[_ExecStatus]) -> None:
+    """Also if nobody waits any more: asyncio would complain on stderr."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def load_client_certificate(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -1,6 +1,7 @@
 """Bytes to objects: single ones, pages of lists, and the events of a watch.
 
-One object that does not fit its declared type is named and left out; it never spoils the others.
+One object that does not fit its declared type, or that has no name, is left out with what is known of it; it
+never spoils the others.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import msgspec
 from schedkit.kube import errors
 from schedkit.kube.errors import DecodeError
 from schedkit.kube.interning import sharing
-from schedkit.kube.resources import Described, Key, Metadata, Resource, key_of
+from schedkit.kube.resources import Described, Key, Resource, key_of
 
 T = TypeVar("T", bound=Described)
+# stands for all objects without a name: nothing can be called that
+NAMELESS = Key(None, "(nameless)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,9 @@ class _RawEvent(msgspec.Struct):
 
 
 class _Bare(msgspec.Struct):
-    """Of an object, only what every object has."""
+    """Of an object, only what every object has, whatever is in it."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    metadata: dict[str, Any] = {}
 
 
 _RAW_LIST = msgspec.json.Decoder(_RawList)
@@ -85,6 +88,8 @@ class Codec(Generic[T]):
     def _kept(self, body: msgspec.Raw) -> T:
         """The object, to be kept among many: what it has in common with others is shared with them."""
         found = self.one(body)
+        if found.metadata is None or not found.metadata.name:
+            raise DecodeError(f"{self._resource}: an object has no metadata.name to know it by")
         self._share(found)
         return found
 
@@ -116,7 +121,7 @@ class Codec(Generic[T]):
 
     def _change(self, raw: _RawEvent) -> Event[T]:
         if raw.type == "BOOKMARK":
-            return Event(raw.type, _BARE.decode(raw.object).metadata.resource_version or "")
+            return Event(raw.type, _identity(raw.object)[1])
         try:
             found = self._kept(raw.object)
         except DecodeError as error:
@@ -136,9 +141,11 @@ def codec(resource: Resource[T]) -> Codec[T]:
 
 
 def _identity(body: msgspec.Raw) -> tuple[Key, str]:
-    """Key and version of an object of which nothing else is understood."""
+    """Key and version of an object of which nothing else is understood, as far as it has them."""
     try:
-        bare = _BARE.decode(body)
-        return key_of(bare), bare.metadata.resource_version or ""
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise DecodeError(f"an object has no metadata to know it by: {error}") from error
+        metadata = _BARE.decode(body).metadata
+    except msgspec.MsgspecError:
+        return NAMELESS, ""
+    fields = (metadata.get(field) for field in ("namespace", "name", "resourceVersion"))
+    namespace, name, version = (field if isinstance(field, str) else "" for field in fields)
+    return Key(namespace or None, name) if name else NAMELESS, version

@@ -41,11 +41,11 @@ class UnavailableError(KubeError):
     """The server could not be reached, was overloaded or broke; later it may work."""
 
     def __init__(
-        self, message: str, *, acted: bool, answered: bool = False, retry_after_s: float | None = None
+        self, message: str, *, acted: bool, code: int | None = None, retry_after_s: float | None = None
     ) -> None:
         super().__init__(message)
         self.acted = acted  # False: the server surely did nothing
-        self.answered = answered  # the server was reached, and says that it or a helper of it broke
+        self.code = code  # None: there was no answer
         self.retry_after_s = retry_after_s  # None: the server did not say
 
 
@@ -143,8 +143,8 @@ def failure(code: int, status: Status, *, retry_after: str | None = None) -> Api
     """The error that an answer with that code stands for."""
     if code == _OVERLOADED or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         text = f"{code} {status.reason or _phrase(code)}: {status.message or 'the server gave no message'}"
-        broke, wait_s = code != _OVERLOADED, _seconds(retry_after, status)
-        return UnavailableError(text, acted=broke, answered=broke, retry_after_s=wait_s)
+        wait_s = _seconds(retry_after, status)
+        return UnavailableError(text, acted=code != _OVERLOADED, code=code, retry_after_s=wait_s)
     if _is_about_another_object(status):
         return ConflictError(code, status)
     kind = _BY_REASON.get(status.reason or "") or _BY_CODE.get(code, ApiError)

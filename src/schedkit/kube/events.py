@@ -16,7 +16,7 @@ import structlog
 
 from schedkit.kube.client import Client
 from schedkit.kube.errors import KubeError, NotFoundError
-from schedkit.kube.resources import Metadata, Resource
+from schedkit.kube.resources import Metadata, Resource, timestamp
 
 _log = structlog.get_logger()
 _NOTE_BYTES = 1024  # the API takes no more
@@ -193,4 +193,4 @@ def _namespace(occurrence: Occurrence) -> str:
 
 
 def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return timestamp(dt.datetime.now(dt.UTC))

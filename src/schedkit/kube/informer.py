@@ -17,6 +17,7 @@ import structlog
 
 from schedkit.kube.client import EVERYTHING, Client, Selection
 from schedkit.kube.decoding import Event, codec
+from schedkit.kube.dice import roll
 from schedkit.kube.errors import DecodeError, GoneError, KubeError
 from schedkit.kube.resources import Described, Key, Resource, key_of
 from schedkit.kube.retries import backoff
@@ -114,7 +115,8 @@ class Informer(Generic[T]):
                 self._say("version_forgotten", error)
             except KubeError as error:
                 self._say("watch_lost", error)
-            await asyncio.sleep(backoff(max(self._failures, 1), limits.first_delay_s, limits.longest_delay_s))
+            failures = max(self._failures, 1)
+            await asyncio.sleep(backoff(failures, limits.first_delay_s, limits.longest_delay_s, roll()))
 
     async def _follow(self) -> None:
         """One list, if need be, and one watch to its regular end."""

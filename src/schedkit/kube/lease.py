@@ -26,9 +26,8 @@ from schedkit.kube.errors import (
     FencedError,
     KubeError,
     NotFoundError,
-    UnavailableError,
 )
-from schedkit.kube.resources import Metadata, Resource
+from schedkit.kube.resources import Metadata, Resource, timestamp
 from schedkit.kube.retries import Patience
 
 _log = structlog.get_logger()
@@ -95,16 +94,18 @@ class Elector:
         namespace: str,
         identity: str,
         terms: Terms | None = None,
+        release_s: float = 3,
         clock: Clock = boot_time,
     ) -> None:
         self.name, self.namespace, self.identity = name, namespace, identity
         self.holder = ""  # who holds it as far as we saw; "": nobody
-        self._terms, self._clock = terms or Terms(), clock
+        self._terms, self._release_s, self._clock = terms or Terms(), release_s, clock
         # one attempt each: a renewal that is repeated by itself would hide how old it is
         one = Patience(attempts=1, attempt_s=self._terms.retry_s * 1.5, total_s=self._terms.retry_s * 1.5)
         self._client = client.fenced(lambda: self._terms.lease_s, patience=one)
         self._seen: Lease | None = None  # None: there is none, or we have not looked
         self._seen_at = clock()
+        self._lasts_s = self._terms.lease_s  # after it was seen, by its own word
         self._renewed_at = float("-inf")  # when the renewal that succeeded last was sent
 
     # What others ask
@@ -157,26 +158,38 @@ class Elector:
         _log.info("lease_acquired", lease=self.name, namespace=self.namespace, holder=self.identity)
 
     async def keep(self) -> None:
-        """Renew for ever; raise `LeaseLostError` when it was taken or could not be renewed in time."""
+        """Renew for ever; raise `LeaseLostError` when it was taken or could not be renewed in time.
+
+        A Lease that somebody deleted is made anew; until it is there this process does not act.
+        """
         while True:
             await asyncio.sleep(self._terms.retry_s)
             if not self.leads:
-                raise LeaseLostError(
-                    f"the lease {self.namespace}/{self.name} was not renewed for {self._terms.act_s:.0f} s"
-                )
+                raise LeaseLostError(f"the lease {self.namespace}/{self.name} {self._why_lost()}")
             if not await self._try("lease_not_renewed") and self.holder != self.identity:
-                self._renewed_at = float("-inf")
+                self._stop_acting()
                 raise LeaseLostError(f"the lease {self.namespace}/{self.name} was taken by {self.holder!r}")
 
+    def _why_lost(self) -> str:
+        if self._renewed_at == float("-inf"):
+            return "was deleted, and could not be made anew"
+        return f"was not renewed for {self._terms.act_s:.0f} s"
+
     async def release(self) -> None:
-        """Stop acting, and let another lead at once; best effort, the lease ends by itself anyway."""
-        held, self._renewed_at = self.leads, float("-inf")
+        """Stop acting, and let another lead at once; best effort, the lease ends by itself anyway.
+
+        It takes `release_s` at most.
+        """
+        held = self.leads
+        self._stop_acting()
         if not held:
             return
         try:
-            await self._give_back()
-        except KubeError as error:
-            _log.warning("lease_not_released", lease=self.name, reason=str(error))
+            async with asyncio.timeout(self._release_s):
+                await self._give_back()
+        except (KubeError, TimeoutError) as error:
+            reason = str(error) or f"the server did not answer for {self._release_s:.0f} s"
+            _log.warning("lease_not_released", lease=self.name, reason=reason)
 
     async def _give_back(self) -> None:
         for _ in range(_RELEASE_ATTEMPTS):
@@ -202,36 +215,47 @@ class Elector:
     async def _step(self) -> bool:
         if self.holder != self.identity or self._seen is None:
             await self._look()
-        sent_at = self._clock()
-        if self._seen is None:
-            made = await self._client.create(LEASES, self._body(transitions=0), self.namespace)
-        elif self._is_free(self._seen):
-            made = await self._write(self._seen, holder=self.identity, lease_s=self._terms.lease_s)
-        else:
+        if not self._is_free():
             return False
-        self._saw(made)
+        sent_at = self._clock()
+        self._saw(await self._take())
         self._renewed_at = sent_at
         return True
+
+    async def _take(self) -> Lease:
+        """Make it ours, or keep it so."""
+        if self._seen is not None:
+            try:
+                return await self._write(self._seen, holder=self.identity, lease_s=self._terms.lease_s)
+            except NotFoundError:
+                self._stop_acting()  # somebody deleted it, and another may have made one
+                self._seen = None
+        return await self._client.create(LEASES, self._body(transitions=0), self.namespace)
+
+    def _stop_acting(self) -> None:
+        self._renewed_at = float("-inf")
 
     async def _look_again(self) -> None:
         """Somebody else wrote to it: find out who holds it now."""
         try:
             await self._look()
-        except UnavailableError as error:
+        except KubeError as error:
             _log.warning("lease_not_reached", lease=self.name, reason=str(error))
 
     async def _look(self) -> None:
         try:
             self._saw(await self._client.get(LEASES, self.name, self.namespace))
         except NotFoundError:
-            self._seen, self.holder = None, ""
+            self._seen = None  # whoever held it may act until it finds out
 
     def _saw(self, lease: Lease) -> None:
         """Note when it changed: by our own clock, since clocks of other machines may be wrong."""
         before, self._seen = self._seen, lease
         if before is None or _version(before) != _version(lease):
             self._seen_at = self._clock()
-        holder = (lease.spec.holder_identity if lease.spec else None) or ""
+        spec = lease.spec or LeaseSpec()
+        self._lasts_s = spec.lease_duration_seconds or self._terms.lease_s
+        holder = spec.holder_identity or ""
         if holder not in {self.holder, self.identity, ""}:
             _log.info(
                 "lease_held_elsewhere",
@@ -242,11 +266,8 @@ class Elector:
             )
         self.holder = holder
 
-    def _is_free(self, lease: Lease) -> bool:
-        if self.holder in {"", self.identity}:
-            return True
-        lasts_s = (lease.spec.lease_duration_seconds if lease.spec else None) or self._terms.lease_s
-        return self.age_s > lasts_s
+    def _is_free(self) -> bool:
+        return self.holder in {"", self.identity} or self.age_s > self._lasts_s
 
     async def _write(self, lease: Lease, *, holder: str, lease_s: float) -> Lease:
         """Change that very version of it, and only what is ours to change."""
@@ -264,7 +285,7 @@ class Elector:
         transitions: int = 0,
         acquired: bool = True,
     ) -> dict[str, Any]:
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = timestamp(dt.datetime.now(dt.UTC))
         spec = {
             "holderIdentity": self.identity if holder is None else holder,
             "leaseDurationSeconds": math.ceil(lease_s or self._terms.lease_s),

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from schedkit.kube.agenda import Agenda
+from schedkit.kube.dice import roll
 from schedkit.kube.retries import backoff
 
 K = TypeVar("K", bound=Hashable)
@@ -25,19 +26,12 @@ class KeyedQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None  # None: nothing is due later
-        self._idle = asyncio.Event()
-        self._idle.set()
         self.closed = False
 
     @property
     def depth(self) -> int:
         """Keys that wait."""
         return self._agenda.waiting
-
-    @property
-    def busy(self) -> int:
-        """Keys that are being worked on."""
-        return self._agenda.busy
 
     def add(self, key: K, *, after_s: float = 0, urgent: bool = False) -> None:
         """Have it worked on, at once or later; `urgent` ignores the spacing."""
@@ -46,10 +40,14 @@ class KeyedQueue(Generic[K]):
 
     def retry(self, key: K, *, at_least_s: float = 0) -> float:
         """Have a key that failed worked on again; in how many seconds, which doubles with each failure."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay_s = max(backoff(failures, self._first_delay_s, self._longest_delay_s), at_least_s)
+        failures = self._failures[key] = self.failures(key) + 1
+        delay_s = max(backoff(failures, self._first_delay_s, self._longest_delay_s, roll()), at_least_s)
         self.add(key, after_s=delay_s)
         return delay_s
+
+    def failures(self, key: K) -> int:
+        """How often it failed since it was last forgotten."""
+        return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
         """It no longer fails: its next failure is its first."""
@@ -60,7 +58,6 @@ class KeyedQueue(Generic[K]):
         while not self.closed:
             key = self._agenda.pop(time.monotonic())
             if key is not None:
-                self._idle.clear()
                 self._wake()  # there may be a second key for a second taker
                 return key
             await self._wait()
@@ -69,8 +66,6 @@ class KeyedQueue(Generic[K]):
     def done(self, key: K) -> None:
         """The work on a key that was taken has ended."""
         self._agenda.done(key, time.monotonic())
-        if not self._agenda.busy:
-            self._idle.set()
         self._wake()
 
     def close(self) -> None:
@@ -80,10 +75,6 @@ class KeyedQueue(Generic[K]):
             self._timer.cancel()
         while self._takers:
             _fulfil(self._takers.popleft())
-
-    async def drained(self) -> None:
-        """Return when nothing is being worked on."""
-        await self._idle.wait()
 
     async def _wait(self) -> None:
         turn = asyncio.get_running_loop().create_future()

@@ -6,14 +6,14 @@ everything, and one object without a `spec` must not end a watch over thousands.
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
-from typing import Annotated, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-# A string that (nearly) no other object has: not worth sharing in memory. Others are interned.
-Unique = Annotated[str, msgspec.Meta(extra={"unique": True})]
+from schedkit.model.schema import Unique
 
 
 class Key(NamedTuple):
@@ -25,23 +25,6 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
-    @classmethod
-    def parse(cls, text: str) -> Key:
-        """Read what `str` writes."""
-        namespace, slash, name = text.rpartition("/")
-        return cls(namespace if slash else None, name)
-
-
-class OwnerReference(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
-    """Who an object belongs to."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""  # shared by all that one owner owns
-    controller: bool = False
-    block_owner_deletion: bool | None = None
-
 
 class Metadata(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, kw_only=True):
     """What identifies an object and its version: all that a cache itself needs."""
@@ -50,17 +33,6 @@ class Metadata(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, kw_
     namespace: str | None = None
     uid: Unique | None = None
     resource_version: Unique | None = None
-
-
-class FullMetadata(Metadata, gc=False, rename="camel", omit_defaults=True, kw_only=True):
-    """What controllers ask about as well."""
-
-    generation: int | None = None
-    creation_timestamp: Unique | None = None
-    deletion_timestamp: Unique | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
 
 
 class Named(Protocol):
@@ -131,3 +103,8 @@ def key_of(thing: Described) -> Key:
 def version_of(thing: Described) -> str | None:
     """The version the server gave it; None if it has none."""
     return (thing.metadata.resource_version if thing.metadata else None) or None
+
+
+def timestamp(moment: dt.datetime) -> str:
+    """That moment to the microsecond, as the API writes it."""
+    return moment.astimezone(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

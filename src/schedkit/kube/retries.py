@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
 from schedkit.kube.errors import UnavailableError
-
-_dice = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +19,31 @@ class Patience:
 
 
 def delay_before_retry(
-    error: UnavailableError, patience: Patience, *, attempt: int, repeatable: bool, left_s: float
+    error: UnavailableError,
+    patience: Patience,
+    *,
+    attempt: int,
+    repeatable: bool,
+    left_s: float,
+    chance: float,
 ) -> float | None:
     """Seconds until the next attempt after the `attempt`-th failed; None: give up.
 
-    What cannot be repeated (a POST) is sent again only if the server surely did nothing.
+    What cannot be repeated (a POST) is sent again only if the server surely did nothing. `chance` is for
+    `backoff`.
     """
     if attempt >= patience.attempts or (error.acted and not repeatable):
         return None
-    delay_s = error.retry_after_s or backoff(attempt, patience.first_delay_s, patience.longest_delay_s)
+    delay_s = error.retry_after_s or backoff(
+        attempt, patience.first_delay_s, patience.longest_delay_s, chance
+    )
     return delay_s if delay_s < left_s else None
 
 
-def backoff(failures: int, first_s: float, longest_s: float) -> float:
-    """A delay that doubles with every failure up to the longest; jittered, so that crowds disperse."""
+def backoff(failures: int, first_s: float, longest_s: float, chance: float) -> float:
+    """A delay that doubles with every failure up to the longest.
+
+    `chance`, from 0 to 1, decides between half of it and all, so that crowds disperse.
+    """
     doubled: float = first_s * 2 ** min(failures - 1, 30)
-    return min(doubled, longest_s) * _dice.uniform(0.5, 1)
+    return min(doubled, longest_s) * (1 + chance) / 2

@@ -9,7 +9,6 @@ import asyncio
 import socket
 import time
 import weakref
-from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from schedkit.kube import errors
 from schedkit.kube.config import Connection, without_userinfo
+from schedkit.kube.dice import roll
 from schedkit.kube.errors import FencedError, UnavailableError
 from schedkit.kube.retries import Patience, delay_before_retry
 
@@ -32,10 +32,7 @@ _REQUESTS_AT_ONCE = 64
 _DEAD_AFTER_S = 30  # unanswered keep-alives or unacknowledged data end a connection
 _CONNECT_S = 10
 _CLOSE_S = 1
-# asyncio gives every TLS connection a quarter of a megabyte to read into; dozens of them are a tenth of all
-# that an operator of a big fleet needs. Nothing is lost with less: a TLS record has 16 KiB.
-SSLProtocol.max_size = 64 * 1024
-# merges and applies may be repeated; a JSON patch names the version it is for
+# a merge may be repeated; a JSON patch names the version it is for
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})
 
 
@@ -53,6 +50,25 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """When a request must be over, with all that is done to send it."""
+
+    at: float  # by the monotonic clock
+    attempt_s: float  # what one exchange may take of it
+
+    @property
+    def left_s(self) -> float:
+        return self.at - time.monotonic()
+
+    def limit_s(self, fence: Fence) -> float:
+        """Seconds that an exchange may take from now on; raise when there are none, or the fence says no."""
+        limit_s = min(self.attempt_s, fence(), self.left_s)
+        if limit_s <= 0:  # which aiohttp takes for no limit at all
+            raise UnavailableError("nothing was sent: the time for it was over before", acted=False)
+        return limit_s
 
 
 class Transport:
@@ -95,38 +111,41 @@ class Transport:
 
     async def ask(self, request: Request, patience: Patience, fence: Fence) -> bytes:
         """The server's answer; raise what it stands for, after retries, when it is none."""
-        ends = time.monotonic() + patience.total_s
+        deadline = _Deadline(time.monotonic() + patience.total_s, patience.attempt_s)
+        repeatable = request.method in _REPEATABLE
         attempt = 0
         while True:
             attempt += 1
-            limit_s = min(patience.attempt_s, fence(), ends - time.monotonic())
             try:
-                return await self._authenticated(request, limit_s, fence)
+                return await self._authenticated(request, deadline, fence)
             except UnavailableError as error:
-                left_s = min(ends - time.monotonic(), fence())
-                repeatable = request.method in _REPEATABLE
+                left_s = min(deadline.left_s, fence())
                 delay_s = delay_before_retry(
-                    error, patience, attempt=attempt, repeatable=repeatable, left_s=left_s
+                    error, patience, attempt=attempt, repeatable=repeatable, left_s=left_s, chance=roll()
                 )
                 if delay_s is None:
                     raise
-            await asyncio.sleep(delay_s)
+                await asyncio.sleep(delay_s)
+                if deadline.left_s <= 0:  # the pause was longer than asked for: the process was frozen
+                    raise
 
-    async def _authenticated(self, request: Request, limit_s: float, fence: Fence) -> bytes:
+    async def _authenticated(self, request: Request, deadline: _Deadline, fence: Fence) -> bytes:
         """One exchange; a second one if the token was refused and there may be a newer."""
         try:
-            return await self._exchange(request, limit_s, fence)
+            return await self._exchange(request, deadline, fence)
         except errors.ForbiddenError as error:
             if error.code != 401 or not self._connection.credentials.refused():
                 raise
-        return await self._exchange(request, limit_s, fence)
+        return await self._exchange(request, deadline, fence)
 
-    async def _exchange(self, request: Request, limit_s: float, fence: Fence) -> bytes:
+    async def _exchange(self, request: Request, deadline: _Deadline, fence: Fence) -> bytes:
+        headers = await self._authorization(deadline.left_s)
+        limit_s = deadline.limit_s(fence)  # what the token took is gone
         if request.method != "GET":
             # the server then gives up when we do, and does not act on what nobody waits for
             limit = {"timeout": f"{max(int(limit_s * 1000), 1)}ms"}
             request = replace(request, query={**request.query, **limit})
-        async with self._response(self._requests, request, fence, total_s=limit_s) as response:
+        async with self._response(self._requests, request, headers, fence, total_s=limit_s) as response:
             return await response.read()
 
     @asynccontextmanager
@@ -144,7 +163,8 @@ class Transport:
     async def _open(
         self, stack: AsyncExitStack, request: Request, silence_s: float
     ) -> aiohttp.ClientResponse:
-        opened = self._response(self._watches, request, no_fence, silence_s=silence_s)
+        headers = await self._authorization(silence_s)
+        opened = self._response(self._watches, request, headers, no_fence, silence_s=silence_s)
         return await stack.enter_async_context(opened)
 
     @asynccontextmanager
@@ -152,6 +172,7 @@ class Transport:
         self,
         session: aiohttp.ClientSession,
         request: Request,
+        headers: Mapping[str, str],
         fence: Fence,
         *,
         total_s: float | None = None,
@@ -162,7 +183,6 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=total_s, connect=_CONNECT_S, sock_read=silence_s)
         started, code = time.monotonic(), 0
         try:
-            headers = await self._authorization()
             async with session.request(
                 request.method,
                 self._connection.server + request.path,
@@ -185,8 +205,15 @@ class Transport:
         finally:
             self._observe(request.method, request.path, code, time.monotonic() - started)
 
-    async def _authorization(self) -> dict[str, str]:
-        token = await self._connection.credentials.token()
+    async def _authorization(self, limit_s: float) -> dict[str, str]:
+        try:
+            async with asyncio.timeout(limit_s):
+                token = await self._connection.credentials.token()
+        except TimeoutError as error:
+            words = (
+                f"there was no token for {self._connection.address} in time: is its credential program stuck?"
+            )
+            raise UnavailableError(words, acted=False) from error
         return {"Authorization": f"Bearer {token}"} if token else {}
 
 

@@ -14,7 +14,6 @@ from schedkit.model.fleets import Fleet
 from schedkit.model.nodestates import SETTLING, Bucket
 from schedkit.model.objects import LEGACY_LACKS
 from schedkit.model.observed import Observation
-from schedkit.model.overlaps import first_rival
 from schedkit.model.schedext import ConditionStatus, ConditionType
 
 
@@ -85,7 +84,7 @@ def daemon_set_was_refused(evidence: Evidence) -> Finding | None:
 
 def nodes_may_be_contested(evidence: Evidence) -> Finding | None:
     """Accepted all the same: it may be that they never meet."""
-    rival = first_rival(evidence.observation.schedext, evidence.observation.rivals)
+    rival = evidence.observation.rival
     if rival is None:
         return None
     other = f"{rival.metadata.namespace}/{rival.metadata.name}"

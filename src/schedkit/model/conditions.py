@@ -25,6 +25,8 @@ class Reason(StrEnum):
     # Accepted
     ACCEPTED = "Accepted"  # nothing is in the way
     OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
+
+    # Accepted, Deployed and Ready
     NAME_TAKEN = "NameTaken"  # a DaemonSet of that name belongs to somebody else
     OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
     DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
@@ -32,7 +34,7 @@ class Reason(StrEnum):
     # Verified
     VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
 
-    # Deployed and Ready: what is wrong on the worst node, the worst first
+    # Deployed and Ready: what is wrong on the worst node, from here on the worst first
     PODS_REFUSED = "PodsRefused"  # pods cannot be created: Pod Security or another policy refuses them
     PRIVILEGES_REMOVED = "PrivilegesRemoved"  # a mutating policy took the container's privileges
     IMAGE_PULL_FAILED = "ImagePullFailed"  # a node cannot pull the image
@@ -41,11 +43,17 @@ class Reason(StrEnum):
     POD_FAILED = "PodFailed"  # a node has given the pod up
     POD_PENDING = "PodPending"  # a pod fits on no node
     NODE_SILENT = "NodeSilent"  # a pod is not ready any more: its node does not answer
+    NO_NODES = "NoNodes"  # no node matches
+
+    # Deployed
     POD_STARTING = "PodStarting"  # a pod is being started
     SETTLING = "Settling"  # a pod runs, but not for long enough
-    ROLLING_OUT = "RollingOut"  # the last change has not reached every node yet
-    NO_NODES = "NoNodes"  # no node matches
     PODS_SETTLED = "PodsSettled"  # every pod has run for a while without a restart
+
+    # Deployed and Progressing
+    ROLLING_OUT = "RollingOut"  # the last change has not reached every node yet
+
+    # Ready
     NO_KERNEL_REPORTS = "NoKernelReports"  # no node says what its kernel runs
 
     # Progressing
@@ -54,7 +62,7 @@ class Reason(StrEnum):
     LEGACY_TEMPLATE = "LegacyTemplate"  # pods are those of the Go sked, and stay until the spec changes
     BLOCKED = "Blocked"  # nothing can be done before something else is
 
-    # several
+    # Deployed, Progressing and Ready
     SUSPENDED = "Suspended"  # the user wants nothing to run
 
 

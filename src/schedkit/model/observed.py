@@ -163,7 +163,7 @@ class Observation:
     daemon_set: DaemonSet | None = None  # of the SchedExt's name, whoever it belongs to; None: there is none
     pods: tuple[Pod, ...] = ()
     events: tuple[Event, ...] = ()
-    rivals: tuple[SchedExt, ...] = ()  # other SchedExts, those to be named first first
+    rival: SchedExt | None = None  # the oldest that may want the same nodes; None: nobody does
     refusal: str | None = None  # what the API server said to the last write of the DaemonSet; None: accepted
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -33,24 +33,6 @@ class Bounds:
 
 # what a node meets all together
 Wish: TypeAlias = dict[Subject, Bounds]
-
-
-def first_rival(schedext: SchedExt, others: Iterable[SchedExt]) -> SchedExt | None:
-    """The first of the others whose nodes are not provably different ones."""
-    if schedext.spec.suspend:
-        return None
-    wishes = tuple(wishes_of(schedext))
-    return next(
-        (
-            other
-            for other in others
-            if other.metadata.uid != schedext.metadata.uid
-            and not other.spec.suspend
-            and other.metadata.deletion_timestamp is None
-            and not are_disjoint(wishes, tuple(wishes_of(other)))
-        ),
-        None,
-    )
 
 
 def wishes_of(schedext: SchedExt) -> Iterator[Wish]:

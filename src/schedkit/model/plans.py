@@ -15,7 +15,7 @@ from schedkit.model.differences import Operation, Operations, differences, is_le
 from schedkit.model.fleets import Fleet, surveying
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.schedext import Condition, SchedExtStatus
+from schedkit.model.schedext import Condition, ConditionType, SchedExtStatus
 from schedkit.model.status import compute_status
 
 
@@ -78,12 +78,6 @@ class Plan:
     look_again_at: datetime | None = None  # None: something must happen first
 
 
-def make_plan(observation: Observation) -> Plan:
-    """What to do, in this order. A plan made after it was carried out has no actions."""
-    report = make_report(observation)
-    return Plan((*plan_daemon_set(observation), *report.actions), report.look_again_at)
-
-
 def reporting(observation: Observation) -> Generator[None, None, Plan]:
     """What to tell, as if the DaemonSet had been written already; it stops now and then to let others run."""
     if _is_being_deleted(observation):
@@ -91,17 +85,6 @@ def reporting(observation: Observation) -> Generator[None, None, Plan]:
     is_changing = any(_changes_pods(write) for write in plan_daemon_set(observation))
     fleet = yield from surveying(observation, is_changing=is_changing)
     return Plan(plan_report(observation, fleet), fleet.next_change(observation.now))
-
-
-def make_report(observation: Observation) -> Plan:
-    """What to tell, without a pause."""
-    steps = reporting(observation)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as finished:
-            report: Plan = finished.value
-            return report
 
 
 def _is_being_deleted(observation: Observation) -> bool:
@@ -116,11 +99,6 @@ def _changes_pods(write: DaemonSetWrite) -> bool:
             return any(operation.path.startswith("/spec/") for operation in operations)
         case CreateDaemonSet() | DeleteDaemonSet():
             return True
-
-
-def plan(observation: Observation) -> tuple[Action, ...]:
-    """The actions alone."""
-    return make_plan(observation).actions
 
 
 def plan_daemon_set(observation: Observation) -> tuple[DaemonSetWrite, ...]:
@@ -158,13 +136,15 @@ def plan_report(observation: Observation, fleet: Fleet) -> tuple[Action, ...]:
 
 
 def transitions(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterator[RecordEvent]:
-    """An event for each answer whose status or reason changed; a first answer is news if it is a warning."""
+    """An event for each answer whose status or reason changed; a first answer is news if it is a warning.
+
+    Where no pod can run, Ready says what Deployed says: that is told once.
+    """
     known = {each.type: (each.status, each.reason) for each in before}
-    told: set[str] = set()
+    told: set[tuple[str, str]] = set()
     for each in after:
         is_warning = Reason(each.reason) in WARNINGS
         is_news = known[each.type] != (each.status, each.reason) if each.type in known else is_warning
-        # Deployed and Ready often share a reason: once is enough
-        if is_news and each.reason not in told:
-            told.add(each.reason)
+        if is_news and not (each.type == ConditionType.READY and (each.reason, each.message) in told):
+            told.add((each.reason, each.message))
             yield RecordEvent(is_warning, each.reason, f"{each.type} is {each.status}: {each.message}")

@@ -14,9 +14,9 @@ from schedkit.kube.resources import Key, key_of
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.objects import MANAGED_BY, MANAGER
 from schedkit.model.observed import Event, Observation, Pod
+from schedkit.model.rivals import Rivals
 from schedkit.model.schedext import SchedExt
 from schedkit.sked.kinds import DAEMON_SETS, EVENTS, NODES, PODS, SCHEDEXTS
-from schedkit.sked.rivals import Rivals
 
 _OURS = Selection(labels=f"{MANAGED_BY}={MANAGER}")
 _REFUSED_PODS = Selection(fields="involvedObject.kind=DaemonSet,reason=FailedCreate")
@@ -37,7 +37,7 @@ class Cluster:
         self.pods = Informer(client, PODS, _OURS, indexes={"owner": _owner})
         self.nodes = Informer(client, NODES)
         self.refused_pods = Informer(client, EVENTS, _REFUSED_PODS, indexes={"subject": _subject})
-        self.rivals = Rivals()
+        self.rivals: Rivals[Key] = Rivals()
         # what answers to requests showed before the watch does, or what it never shows: others' DaemonSets
         self._sightings: dict[Key, _Sighting] = {}
         self.daemon_sets.listen(self._outdate_sighting)
@@ -60,14 +60,13 @@ class Cluster:
             daemon_set=daemon_set,
             pods=tuple(self.pods.store.by("owner", uid)) if uid else (),
             events=tuple(self.refused_pods.store.by("subject", uid)) if uid else (),
-            rivals=self._first_rival(key),
+            rival=self._rival(key),
             refusal=refusal,
         )
 
-    def _first_rival(self, key: Key) -> tuple[SchedExt, ...]:
+    def _rival(self, key: Key) -> SchedExt | None:
         rival = self.rivals.first(key)
-        found = self.schedexts.store.get(rival) if rival else None
-        return (found,) if found else ()
+        return self.schedexts.store.get(rival) if rival else None
 
     # DaemonSets, as the watch or a later answer showed them
 

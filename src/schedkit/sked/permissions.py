@@ -42,7 +42,7 @@ EVERYWHERE = (
         "one for each SchedExt; `get` looks at one of the same name that is not ours",
     ),
     Permission("", "pods", ("list", "watch"), "how the schedulers are doing"),
-    Permission("", "nodes", ("list", "watch"), "where a scheduler should run"),
+    Permission("", "nodes", ("list", "watch"), "for the ownership of nodes to come; nothing reads them yet"),
     Permission("", "events", ("list", "watch"), "why the pods of a DaemonSet are refused"),
     Permission("events.k8s.io", "events", ("create", "patch"), "one for each changed answer, then its count"),
     Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from aiohttp import web
 
-from schedkit.kube.informer import Informer
 from schedkit.sked.serving import Handler, plain
 
 _BEAT_S = 1.0
@@ -18,12 +17,35 @@ _MISSED_S = 30.0  # a heartbeat that late: something holds the event loop
 _STALE_S = 300.0
 
 
+class Watched(Protocol):
+    """What a probe asks an informer."""
+
+    @property
+    def resource(self) -> object:
+        """Of which kind it holds everything."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has held everything at least once."""
+
+    @property
+    def age_s(self) -> float:
+        """How long ago that was last known to be current."""
+
+
 class Health:
     """Answers probes; `run` is the heartbeat."""
 
-    def __init__(self, informers: Sequence[Informer[Any]]) -> None:
-        self._informers = informers
-        self._beat_at = time.monotonic()
+    def __init__(
+        self,
+        informers: Sequence[Watched],
+        *,
+        missed_s: float = _MISSED_S,
+        stale_s: float = _STALE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._informers, self._missed_s, self._stale_s, self._clock = informers, missed_s, stale_s, clock
+        self._beat_at = clock()
 
     @property
     def routes(self) -> Mapping[str, Handler]:
@@ -33,13 +55,14 @@ class Health:
     async def run(self) -> None:
         """Beat until cancelled."""
         while True:
-            self._beat_at = time.monotonic()
+            self._beat_at = self._clock()
             await asyncio.sleep(_BEAT_S)
 
     async def _healthz(self, _: web.BaseRequest) -> web.Response:
         """An API server that is away is no reason to restart this process."""
-        late_s = time.monotonic() - self._beat_at
-        return plain(500, f"no heartbeat for {late_s:.0f} s") if late_s > _MISSED_S else plain(200, "ok")
+        late_s = self._clock() - self._beat_at
+        is_late = late_s > self._missed_s
+        return plain(500, f"no heartbeat for {late_s:.0f} s") if is_late else plain(200, "ok")
 
     async def _readyz(self, _: web.BaseRequest) -> web.Response:
         missing = "; ".join(self._complaints())
@@ -49,5 +72,5 @@ class Health:
         for informer in self._informers:
             if not informer.synced:
                 yield f"{informer.resource} have not been listed yet"
-            elif informer.age_s > _STALE_S:
+            elif informer.age_s > self._stale_s:
                 yield f"{informer.resource} were last seen {informer.age_s:.0f} s ago"

@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 from collections.abc import Generator
 from contextlib import suppress
+from http import HTTPStatus
 from typing import assert_never
 
 import structlog
@@ -51,7 +52,7 @@ DEPLOYING, REPORTING = 16, 8  # workers
 _DAEMON_SET_SETTLES_S = 1.0
 _STATUS_SPACING_S = 1.0
 # what no watch shows is looked at that often
-_LOOK_AGAIN_S = 10.0
+LOOK_AGAIN_S = 10.0
 
 
 class Reconciler:
@@ -62,6 +63,9 @@ class Reconciler:
     ) -> None:
         self._cluster, self._client, self._recorder = cluster, client, recorder
         self._refusals: dict[Key, str] = {}  # what the API server said to the last write, if it refused it
+        # whose DaemonSet this process has written, or failed to: what keeps one from being written is not
+        # known before, and a status without it would be taken back a moment later
+        self._tried: set[Key] = set()
         self.deploying: Controller[Key] = Controller(
             "daemonsets", self.deploy, workers=DEPLOYING, observe=observe
         )
@@ -94,7 +98,7 @@ class Reconciler:
             return
         key = key_of(changed)
         for other in self._cluster.rivals.update(key, new):
-            self.reporting.queue.add(other)
+            self._wake_reporting(other, at_once=True)
         if old is None or new is None or not _asks_the_same(old, new):
             self.deploying.queue.add(key)
         else:
@@ -109,10 +113,10 @@ class Reconciler:
         else:
             self._wake_reporting(key)
 
-    def _wake_reporting(self, key: Key) -> None:
+    def _wake_reporting(self, key: Key, *, at_once: bool = False) -> None:
         """Report soon; a moment later while the DaemonSet's controller has yet to have its say."""
-        if key in self._cluster.schedexts.store:
-            is_seen = _controller_has_seen(self._cluster.daemon_set(key))
+        if key in self._tried and key in self._cluster.schedexts.store:
+            is_seen = at_once or _controller_has_seen(self._cluster.daemon_set(key))
             self.reporting.queue.add(key, after_s=0 if is_seen else _DAEMON_SET_SETTLES_S)
 
     def _observe(self, key: Key) -> Observation | None:
@@ -127,23 +131,31 @@ class Reconciler:
         if observation is None:
             self._forget(key)
             return DONE
-        writes = plan_daemon_set(observation)
         try:
-            for write in writes:
+            for write in plan_daemon_set(observation):
                 await self.perform(key, observation, write)
         except KubeError as error:
-            if (refusal := refusal_of(error)) is not None:
-                self._refusals[key] = refusal
-            self.reporting.queue.add(key)  # whatever happened, the user is told how things are
+            self._note_failure(key, error)
             raise
         self._refusals.pop(key, None)
+        self._tried.add(key)
         self._wake_reporting(key)
-        return DONE if self._cluster.sighted_s_ago(key) is None else Result(_LOOK_AGAIN_S)
+        return DONE if self._cluster.sighted_s_ago(key) is None else Result(LOOK_AGAIN_S)
+
+    def _note_failure(self, key: Key, error: KubeError) -> None:
+        """Whatever happened, the user is told how things are; a first failure may yet turn out to be none."""
+        again = self.deploying.queue.failures(key) > 0
+        refusal = refusal_of(error, again=again)
+        if refusal is not None:
+            self._refusals[key] = refusal
+        if again or refusal is not None:
+            self._tried.add(key)
+        self._wake_reporting(key, at_once=True)
 
     async def _look_again(self, key: Key) -> None:
         """At a DaemonSet that no watch has shown for a while: somebody else's, or one that is gone."""
         age_s = self._cluster.sighted_s_ago(key)
-        if age_s is not None and age_s >= _LOOK_AGAIN_S:
+        if age_s is not None and age_s >= LOOK_AGAIN_S:
             self._cluster.sight(key, await self._client.find(DAEMON_SETS, key.name, key.namespace))
 
     async def report(self, key: Key) -> Result:
@@ -152,8 +164,11 @@ class Reconciler:
         if observation is None:
             return DONE
         report = await _in_steps(reporting(observation))
-        for action in report.actions:
-            await self.perform(key, observation, action)
+        try:
+            for action in report.actions:
+                await self.perform(key, observation, action)
+        except NotFoundError:
+            return DONE  # deleted meanwhile: nobody reads about it any more
         if report.look_again_at is None:
             return DONE
         return Result(max(0.0, (report.look_again_at - dt.datetime.now(dt.UTC)).total_seconds()))
@@ -211,11 +226,20 @@ class Reconciler:
             },
             "status": action.status,
         }
-        with suppress(NotFoundError):  # deleted meanwhile
+        try:
             await self._client.update(SCHEDEXTS, body, action.name, key.namespace, status=True)
+        except ConflictError:
+            if not await self._is_written(key, action):
+                raise
+
+    async def _is_written(self, key: Key, action: WriteStatus) -> bool:
+        """Whether the server has it: its answer was lost, and what was sent again is in conflict."""
+        found = await self._client.find(SCHEDEXTS, action.name, key.namespace)
+        return found is not None and found.status == action.status
 
     def _forget(self, key: Key) -> None:
         self._refusals.pop(key, None)
+        self._tried.discard(key)
         self._cluster.sight(key, None)
 
 
@@ -252,14 +276,18 @@ def _is_the_same(old: DaemonSet, new: DaemonSet) -> bool:
     return same_owner and old.spec == new.spec
 
 
-def refusal_of(error: KubeError) -> str | None:
-    """What the server, or a webhook it asks, has against the DaemonSet; None: that is not what happened."""
+def refusal_of(error: KubeError, *, again: bool) -> str | None:
+    """What the server, or a webhook it asks, has against the DaemonSet; None: that is not what happened.
+
+    A webhook that does not answer makes the server answer 500; so does a moment without etcd, which is over
+    when it is asked `again`. With any other such code the server speaks of itself.
+    """
     match error:
         case ConflictError() | NotFoundError():
             return None  # somebody was faster
         case ApiError():
             return None if error.has_cause("NamespaceTerminating") else error.message
-        case UnavailableError(answered=True):
+        case UnavailableError(code=HTTPStatus.INTERNAL_SERVER_ERROR) if again:
             return str(error)
     return None
 

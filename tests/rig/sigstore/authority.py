@@ -45,9 +45,9 @@ class CertificateAuthority:
     def __init__(self, ct_log: CertificateLog) -> None:
         self._ct_log = ct_log
         self._root_key = ec.generate_private_key(ec.SECP384R1())
-        self._key = ec.generate_private_key(ec.SECP384R1())
+        self.key = ec.generate_private_key(ec.SECP384R1())
         self.root = _ca_certificate("root", self._root_key, None)
-        self.intermediate = _ca_certificate("intermediate", self._key, (self.root, self._root_key))
+        self.intermediate = _ca_certificate("intermediate", self.key, (self.root, self._root_key))
 
     @property
     def chain(self) -> tuple[x509.Certificate, x509.Certificate]:
@@ -65,12 +65,12 @@ class CertificateAuthority:
     ) -> x509.Certificate:
         """A certificate for the key; one that is not `logged` lacks the CT log's timestamp."""
         builder = _leaf(key, self.intermediate, identity, issuer, at)
-        certificate = builder.sign(self._key, hashes.SHA384())
+        certificate = builder.sign(self.key, hashes.SHA384())
         if not logged:
             return certificate
-        scts = self._ct_log.timestamps(certificate.tbs_certificate_bytes, self._key, at)
+        scts = self._ct_log.timestamps(certificate.tbs_certificate_bytes, self.key, at)
         extension = x509.UnrecognizedExtension(_EMBEDDED_SCTS, encoding.der_octet_string(scts))
-        return builder.add_extension(extension, critical=False).sign(self._key, hashes.SHA384())
+        return builder.add_extension(extension, critical=False).sign(self.key, hashes.SHA384())
 
 
 def _leaf(

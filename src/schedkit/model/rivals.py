@@ -12,20 +12,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-from schedkit.kube.resources import Key, key_of
 from schedkit.model.overlaps import Subject, Wish, are_disjoint, wishes_of
 from schedkit.model.schedext import SchedExt
 
+# which SchedExt: its namespace and name
+Key = TypeVar("Key", bound=tuple[str | None, str])
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 # the older first, and of the same second the first by name
 Rank: TypeAlias = tuple[dt.datetime, Key]
 
 
 @dataclass(frozen=True, slots=True)
-class _Contender:
-    rank: Rank
+class _Contender(Generic[Key]):
+    rank: Rank[Key]
     uid: str
     wishes: tuple[Wish, ...]
     demands: dict[Subject, frozenset[str]]  # what each of its nodes has, and with which values
@@ -35,12 +36,12 @@ class _Contender:
         return self.rank[1]
 
 
-class Rivals:
+class Rivals(Generic[Key]):
     """All SchedExts that want nodes; keep it current with `update`."""
 
     def __init__(self) -> None:
-        self._contenders: dict[Key, _Contender] = {}
-        self._by_age: list[Rank] = []
+        self._contenders: dict[Key, _Contender[Key]] = {}
+        self._by_age: list[Rank[Key]] = []
         # who demands a label or a field at all, and who demands it with that value
         self._demanding: defaultdict[Subject, set[Key]] = defaultdict(set)
         self._holding: defaultdict[tuple[Subject, str], set[Key]] = defaultdict(set)
@@ -62,7 +63,7 @@ class Rivals:
 
     def update(self, key: Key, now: SchedExt | None) -> set[Key]:
         """Take in what became of a SchedExt; the others that must look again."""
-        before, after = self._contenders.get(key), _contender(now)
+        before, after = self._contenders.get(key), _contender(key, now)
         if before == after:
             return set()
         affected = set(self._named_by.get(key, ()))
@@ -77,16 +78,16 @@ class Rivals:
 
     # Finding
 
-    def _oldest_first(self, mine: _Contender) -> Iterator[_Contender]:
+    def _oldest_first(self, mine: _Contender[Key]) -> Iterator[_Contender[Key]]:
         candidates = self._candidates(mine)
         if 4 * len(candidates) < len(self._by_age):
             return (self._contenders[key] for key in sorted(candidates, key=self._rank))
         return (self._contenders[key] for _, key in self._by_age if key in candidates)
 
-    def _rank(self, key: Key) -> Rank:
+    def _rank(self, key: Key) -> Rank[Key]:
         return self._contenders[key].rank
 
-    def _candidates(self, mine: _Contender) -> AbstractSet[Key]:
+    def _candidates(self, mine: _Contender[Key]) -> AbstractSet[Key]:
         """Those that do not demand another value of one of its subjects; of all of these the most telling."""
         everybody: AbstractSet[Key] = self._contenders.keys()
         subject = min(mine.demands, key=lambda each: self._count(each, mine.demands[each]), default=None)
@@ -103,7 +104,7 @@ class Rivals:
         alike = sum(len(self._holding.get((subject, value), ())) for value in values)
         return alike + len(self._contenders) - len(self._demanding[subject])
 
-    def _who_would_name(self, new: _Contender) -> set[Key]:
+    def _who_would_name(self, new: _Contender[Key]) -> set[Key]:
         theirs = (keys for named, keys in self._named_by.items() if self._rank(named) > new.rank)
         alone = self._unrivalled & self._candidates(new)
         affected = alone.union(*theirs)
@@ -111,7 +112,7 @@ class Rivals:
 
     # Keeping books
 
-    def _add(self, new: _Contender) -> None:
+    def _add(self, new: _Contender[Key]) -> None:
         self._contenders[new.key] = new
         bisect.insort(self._by_age, new.rank)
         for subject, values in new.demands.items():
@@ -119,7 +120,7 @@ class Rivals:
             for value in values:
                 self._holding[subject, value].add(new.key)
 
-    def _remove(self, old: _Contender) -> None:
+    def _remove(self, old: _Contender[Key]) -> None:
         del self._contenders[old.key]
         del self._by_age[bisect.bisect_left(self._by_age, old.rank)]
         for subject, values in old.demands.items():
@@ -152,12 +153,12 @@ def _discard(sets: dict[K, set[Key]], name: K, key: Key) -> None:
         del sets[name]
 
 
-def _contender(schedext: SchedExt | None) -> _Contender | None:
+def _contender(key: Key, schedext: SchedExt | None) -> _Contender[Key] | None:
     """None: it wants no nodes."""
     if schedext is None or schedext.spec.suspend or schedext.metadata.deletion_timestamp is not None:
         return None
     wishes = tuple(wishes_of(schedext))
-    rank = (schedext.metadata.creation_timestamp or _LONG_AGO, key_of(schedext))
+    rank = (schedext.metadata.creation_timestamp or _LONG_AGO, key)
     return _Contender(rank, schedext.metadata.uid, wishes, _demands(wishes))
 
 
@@ -172,5 +173,5 @@ def _demands_of(wish: Wish) -> dict[Subject, frozenset[str]]:
     return {subject: bounds.allowed for subject, bounds in wish.items() if bounds.allowed is not None}
 
 
-def _meet(one: _Contender, other: _Contender) -> bool:
+def _meet(one: _Contender[Key], other: _Contender[Key]) -> bool:
     return one.key != other.key and not are_disjoint(one.wishes, other.wishes)

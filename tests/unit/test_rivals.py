@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rig.cases import NOW, schedext
 from rig.nodelabels import terms
 from schedkit.kube.resources import Key, key_of
-from schedkit.model.overlaps import first_rival
+from schedkit.model.overlaps import are_disjoint, wishes_of
 from schedkit.model.podparts import (
     Affinity,
     NodeAffinity,
@@ -24,8 +24,8 @@ from schedkit.model.podparts import (
     NodeSelector,
     NodeSelectorTerm,
 )
+from schedkit.model.rivals import Rivals
 from schedkit.model.schedext import SchedExt
-from schedkit.sked.rivals import Rivals
 
 
 def aged(name: str, age_s: int, **spec: Any) -> SchedExt:  # noqa: ANN401 - fields of a spec
@@ -57,15 +57,20 @@ def searched(mine: SchedExt, all_of_them: dict[Key, SchedExt]) -> Key | None:
     by_age = sorted(
         all_of_them.values(), key=lambda each: (each.metadata.creation_timestamp or NOW, key_of(each))
     )
-    rival = first_rival(mine, by_age)
-    return key_of(rival) if rival else None
+    return next((key_of(each) for each in by_age if meet(mine, each)), None)
+
+
+def meet(one: SchedExt, other: SchedExt) -> bool:
+    if key_of(one) == key_of(other) or one.spec.suspend or other.spec.suspend:
+        return False
+    return not are_disjoint(tuple(wishes_of(one)), tuple(wishes_of(other)))
 
 
 @given(changes)
 def test_the_index_answers_as_a_search_and_wakes_all_whose_answer_changed(
     history: list[SchedExt | str],
 ) -> None:
-    rivals, there = Rivals(), dict[Key, SchedExt]()
+    rivals, there = Rivals[Key](), dict[Key, SchedExt]()
     for change in history:
         key = Key("default", change) if isinstance(change, str) else key_of(change)
         before = {each: rivals.first(each) for each in there}
@@ -102,7 +107,7 @@ def test_a_thousand_schedexts_of_their_own_nodes_are_found_to_have_no_rival_with
     alone_on: Callable[[str], dict[str, Any]],
 ) -> None:
     """All with all would be half a million comparisons of several calls each."""
-    rivals, named = Rivals(), set[Key | None]()
+    rivals, named = Rivals[Key](), set[Key | None]()
 
     def add_all() -> None:
         for number in range(1000):
@@ -137,7 +142,7 @@ def biggest(name: str, labels: list[str], operator: str) -> SchedExt:
 )
 def test_the_biggest_schedexts_are_compared_with_little_work(labels: list[str]) -> None:
     """Each requirement with each other one would be ten million calls, during which nothing else is done."""
-    rivals = Rivals()
+    rivals = Rivals[Key]()
     one, other = biggest("one", labels, "Exists"), biggest("other", labels, "DoesNotExist")
 
     def compare() -> None:
@@ -152,7 +157,7 @@ def test_the_biggest_schedexts_are_compared_with_little_work(labels: list[str]) 
 
 @pytest.mark.parametrize("decisive", ["Exists", "DoesNotExist"], ids=["a rival", "no rival"])
 def test_an_answer_is_remembered_until_it_may_be_another(decisive: str) -> None:
-    rivals = Rivals()
+    rivals = Rivals[Key]()
     one, other = biggest("one", ["l"], "Exists"), biggest("other", ["l"], decisive)
     for each in (one, other):
         rivals.update(key_of(each), each)
@@ -163,7 +168,7 @@ def test_an_answer_is_remembered_until_it_may_be_another(decisive: str) -> None:
 
 
 def test_one_more_of_a_thousand_that_want_all_nodes_wakes_nobody_who_has_a_rival() -> None:
-    rivals = Rivals()
+    rivals = Rivals[Key]()
     for number in range(1000):
         asked = aged(f"scx-{number:04}", 1000 - number)
         woken = rivals.update(key_of(asked), asked)

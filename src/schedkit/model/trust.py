@@ -1,0 +1,347 @@
+"""Who may sign what runs in a kernel, and the proof that somebody who may did.
+
+The steps of verification are numbered here and described, under the same numbers, in
+docs/trust/verification.md. `Refusal` names the one that failed. `Verified` is made by verification alone: who
+holds one need not ask again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass
+from enum import IntEnum, StrEnum
+from typing import Any, Final, NoReturn, final
+
+import msgspec
+
+from schedkit.model.images import Digest
+from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
+
+GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
+OUR_WORKFLOWS: Final = r"^https://github\.com/schedkit/.*"
+PUBLIC_LOG: Final = "https://rekor.sigstore.dev"
+
+_MAX_SIGNERS: Final = 64
+_MAX_RULES: Final = 256
+_URL: Final = re.compile(
+    r"https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?", re.IGNORECASE
+)
+_PREFIX: Final = re.compile(
+    r"[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([-a-z0-9._]*[a-z0-9])?)*"
+)
+
+
+class Step(IntEnum):
+    """The steps of verification, in their order."""
+
+    RULE = 1
+    """Somebody is trusted for this repository."""
+    DIGEST = 2
+    """The reference is resolved to a digest, and the bytes have it."""
+    EVIDENCE = 3
+    """There is evidence that refers to this digest."""
+    FORMAT = 4
+    """The evidence is small and well-formed."""
+    STATEMENT = 5
+    """What was signed is a signature of an image, and nothing else."""
+    SUBJECT = 6
+    """What was signed names this digest."""
+    LOG = 7
+    """The signature is in a transparency log that is trusted."""
+    ENTRY = 8
+    """The log's entry is about this signature, this statement and this signer."""
+    TIME = 9
+    """The time of signing is known from somebody who is trusted."""
+    CERTIFICATE = 10
+    """The certificate was issued by a trusted authority, for signing, and was valid at that time."""
+    ISSUANCE = 11
+    """The certificate itself was logged when it was issued."""
+    SIGNATURE = 12
+    """The signature is right."""
+    SIGNER = 13
+    """The signer is one of those that are trusted for this repository."""
+
+
+class Refusal(Exception):  # noqa: N818 - the word that users read
+    """Verification ended with no: at which step, and why."""
+
+    def __init__(self, step: Step, why: str, *, others: Sequence[Refusal] = ()) -> None:
+        super().__init__(why)
+        self.step = step
+        self.why = why
+        self.others = tuple(others)
+        """What else was found and refused before, when there was more than one signature."""
+
+    def __str__(self) -> str:
+        return f"{self.why} (step {int(self.step)})"
+
+
+class Mode(StrEnum):
+    """How a signer is known."""
+
+    KEYLESS = "keyless"
+    KEY = "key"
+
+
+_PROOF: Final = object()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The proof that an image passed a policy. Nothing but verification makes one, so it can be asked for."""
+
+    digest: Digest
+    repository: str
+    signer: str
+    """The identity in the certificate, or the name of the key in the policy."""
+    issuer: str | None
+    """Who vouched for the identity; None for a key."""
+    time: dt.datetime | None
+    """When it was signed; None when nobody trusted says so, as with a key without a log."""
+    mode: Mode
+    proof: InitVar[object]
+
+    def __post_init__(self, proof: object) -> None:
+        if proof is not _PROOF:
+            raise TypeError("only verification makes a Verified: call schedkit.oci.verification.verify")
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("a Verified has no variants: whoever asks for one must get what verification made")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a Verified is not copied or sent: keep it, or verify again")
+
+
+def _attest(
+    *, digest: Digest, repository: str, signer: str, issuer: str | None, time: dt.datetime | None, mode: Mode
+) -> Verified:
+    """For `oci.verification`, which proved it, and `oci.verdicts`, which kept the proof; nobody else."""
+    return Verified(digest, repository, signer, issuer, time, mode, _PROOF)
+
+
+class InvalidPolicy(ValueError):  # noqa: N818 - named after what is wrong
+    """A trust policy that cannot be used: where, why, and what to write instead."""
+
+
+class NamedFile(msgspec.Struct, frozen=True):
+    """A file that a policy names, a public key or the trusted root, with what was in it."""
+
+    path: str
+    content: bytes
+
+
+class Exactly(msgspec.Struct, frozen=True):
+    """A name that has to be this one."""
+
+    text: str
+
+    def matches(self, text: str) -> bool:
+        """Whether it is this one."""
+        return len(text) <= MAX_TEXT and text == self.text
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whom an issuer may vouch for."""
+
+    issuer: Exactly | Pattern
+    subject: Exactly | Pattern
+
+    def matches(self, *, issuer: str, subject: str) -> bool:
+        """Whether issuer and subject, each as a whole, are those that are meant."""
+        return self.issuer.matches(issuer) and self.subject.matches(subject)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Who may sign, for some repositories."""
+
+    keys: tuple[NamedFile, ...] = ()
+    identities: tuple[Identity, ...] = ()
+    require_log: bool = False
+    """Whether a signature by key must be in a transparency log; one without a key always must."""
+
+    @property
+    def trusts_nobody(self) -> bool:
+        """Whether nothing can ever pass."""
+        return not self.keys and not self.identities
+
+
+class TrustPolicy(msgspec.Struct, frozen=True):
+    """Who may sign what; an empty one trusts nobody."""
+
+    rule: Rule = Rule()
+    """For repositories that no other rule names."""
+    repositories: dict[str, Rule] = {}
+    """By registry, folder or repository; the longest name that fits counts, alone."""
+    log_url: str | None = None
+    """The log that must have the entry, with the logs below its host name; None: any trusted one."""
+    trusted_root: NamedFile | None = None
+    """A file with the authorities and logs to trust instead of Sigstore's own."""
+
+    def rule_for(self, repository: str) -> Rule:
+        """The rule with the longest name that is the repository, or a folder that it is in."""
+        fitting = [name for name in self.repositories if _is_within(repository, name)]
+        return self.repositories[max(fitting, key=len)] if fitting else self.rule
+
+    @property
+    def log_host(self) -> str | None:
+        """The host name of `log_url`."""
+        match = _URL.fullmatch(self.log_url) if self.log_url else None
+        return match["host"].lower() if match else None
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with everything that could change a verdict, file contents included."""
+        return hashlib.sha256(msgspec.json.encode(_content(self), order="deterministic")).hexdigest()
+
+
+def default_policy() -> TrustPolicy:
+    """Without a policy file: what schedkit's own workflows signed, with the public Sigstore."""
+    ours = Identity(Exactly(GITHUB_ACTIONS), parse_pattern(OUR_WORKFLOWS))
+    return TrustPolicy(Rule(identities=(ours,)), log_url=PUBLIC_LOG)
+
+
+Read = Callable[[str], bytes]
+
+
+def parse_policy(document: object, read: Read) -> TrustPolicy:
+    """The policy that a decoded file describes; `read` gets the files it names.
+
+    Raises `InvalidPolicy`, which says where in the document, and lets errors of `read` through.
+    """
+    known = ("keys", "identities", "requireLog", "rekorURL", "trustedRoot", "repositories")
+    fields = _fields(document if document is not None else {}, "the policy", known)
+    return TrustPolicy(
+        rule=_rule(fields, "", read),
+        repositories=_repositories(fields.get("repositories", []), read),
+        log_url=_log_url(fields.get("rekorURL")),
+        trusted_root=_file(fields["trustedRoot"], "trustedRoot", read) if "trustedRoot" in fields else None,
+    )
+
+
+def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
+    keys = _items(fields.get("keys", []), f"{where}keys", _MAX_SIGNERS)
+    identities = _items(fields.get("identities", []), f"{where}identities", _MAX_SIGNERS)
+    require_log = fields.get("requireLog", False)
+    if not isinstance(require_log, bool):
+        raise InvalidPolicy(f"{where}requireLog is {require_log!r}; write true or false")
+    return Rule(
+        tuple(_key(item, f"{where}keys[{at}]", read) for at, item in enumerate(keys)),
+        tuple(_identity(item, f"{where}identities[{at}]") for at, item in enumerate(identities)),
+        require_log,
+    )
+
+
+def _key(item: object, where: str, read: Read) -> NamedFile:
+    fields = _fields(item, where, ("path",))
+    if "path" not in fields:
+        raise InvalidPolicy(f"{where} names no file; write `path: FILE` with a public key in PEM")
+    return _file(fields["path"], f"{where}.path", read)
+
+
+def _file(value: object, where: str, read: Read) -> NamedFile:
+    path = _text(value, where)
+    return NamedFile(path, read(path))
+
+
+def _identity(item: object, where: str) -> Identity:
+    fields = _fields(item, where, ("issuer", "issuerRegExp", "subject", "subjectRegExp"))
+    return Identity(_matcher(fields, "issuer", where), _matcher(fields, "subject", where))
+
+
+def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern:
+    exact, expression = fields.get(name), fields.get(f"{name}RegExp")
+    if (exact is None) == (expression is None):
+        raise InvalidPolicy(f"{where} needs either {name} or {name}RegExp")
+    if exact is not None:
+        return Exactly(_text(exact, f"{where}.{name}"))
+    place = f"{where}.{name}RegExp"
+    try:
+        return parse_pattern(_text(expression, place))
+    except InvalidPattern as error:
+        raise InvalidPolicy(f"{place} is not an expression that is accepted: {error}") from error
+
+
+def _repositories(value: object, read: Read) -> dict[str, Rule]:
+    rules: dict[str, Rule] = {}
+    for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
+        where = f"repositories[{at}]"
+        fields = _fields(item, where, ("match", "keys", "identities", "requireLog"))
+        name = _text(fields.get("match"), f"{where}.match")
+        if not _PREFIX.fullmatch(name):
+            why = "is neither a registry nor a repository; write for example registry.example/schedulers"
+            raise InvalidPolicy(f"{where}.match {name!r} {why}")
+        if name in rules:
+            raise InvalidPolicy(f"{where}.match {name!r} has a rule already; put both into one")
+        rules[name] = _rule(fields, f"{where}.", read)
+    return rules
+
+
+def _log_url(value: object) -> str | None:
+    if value is None:
+        return None
+    url = _text(value, "rekorURL")
+    if not _URL.fullmatch(url):
+        raise InvalidPolicy(f"rekorURL {url!r} is no URL; write for example {PUBLIC_LOG}")
+    return url
+
+
+def _fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidPolicy(f"{where} is not a mapping; write {known[0]}: …")
+    for key in value:
+        if key not in known:
+            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {_hint(str(key), known)}")
+    return value
+
+
+def _hint(key: str, known: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - a right policy needs none of it
+
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+
+
+def _items(value: object, where: str, limit: int) -> Sequence[object]:
+    if not isinstance(value, list):
+        raise InvalidPolicy(f"{where} is not a list; begin each item with a dash")
+    if len(value) > limit:
+        raise InvalidPolicy(f"{where} has {len(value)} items; at most {limit} are accepted")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidPolicy(f"{where} is {value!r}; write a text that is not empty")
+    if len(value) > MAX_TEXT:
+        raise InvalidPolicy(f"{where} has {len(value)} characters; at most {MAX_TEXT} are accepted")
+    return value
+
+
+def _is_within(repository: str, name: str) -> bool:
+    return repository == name or repository.startswith(f"{name}/")
+
+
+def _content(policy: TrustPolicy) -> object:
+    """The whole policy as plain values."""
+    return {
+        "rule": _rule_content(policy.rule),
+        "repositories": {name: _rule_content(rule) for name, rule in policy.repositories.items()},
+        "log_url": policy.log_url,
+        "trusted_root": policy.trusted_root.content if policy.trusted_root else None,
+    }
+
+
+def _rule_content(rule: Rule) -> object:
+    return {
+        "keys": [[key.path, key.content] for key in rule.keys],
+        "identities": [[_words(one.issuer), _words(one.subject)] for one in rule.identities],
+        "require_log": rule.require_log,
+    }
+
+
+def _words(matcher: Exactly | Pattern) -> list[str]:
+    return ["pattern", matcher.expression] if isinstance(matcher, Pattern) else ["exactly", matcher.text]

@@ -1,0 +1,69 @@
+"""Folders that nobody else can write to: what was decided before is believed from nowhere else.
+
+Every folder on the way counts, because whoever can rename one can put another in its place. Links are not
+followed: they lead wherever their owner likes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Unguarded(OSError):  # noqa: N818 - a state of the folder
+    """Somebody else could write there; the message says where."""
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, for its owner alone, unless it is there; `Unguarded` if others can write to it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(_open(folder))
+
+
+def read_file(folder: Path, name: str, *, limit: int) -> bytes:
+    """The file's content; `OSError` if it is not there, too large, or somebody else could have written it."""
+    inside = _open(folder)
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=inside)
+    finally:
+        os.close(inside)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+            raise OSError(f"{folder / name} is not a file of at most {limit} bytes")
+        _check(found, folder / name, is_last=True)
+        return file.read(limit + 1)[:limit]
+
+
+def _open(folder: Path) -> int:
+    """The folder, after every folder on the way to it was looked at."""
+    current = os.open("/", _FOLDER)
+    path = Path("/")
+    names = folder.absolute().parts[1:]
+    try:
+        _check(os.fstat(current), path, is_last=not names)
+        for at, name in enumerate(names, start=1):
+            path /= name
+            below = os.open(name, _FOLDER, dir_fd=current)
+            os.close(current)
+            current = below
+            _check(os.fstat(current), path, is_last=at == len(names))
+    except BaseException:
+        os.close(current)
+        raise
+    return current
+
+
+def _check(found: os.stat_result, path: Path, *, is_last: bool) -> None:
+    if found.st_uid not in (0, os.geteuid()):
+        raise Unguarded(f"{path} belongs to user {found.st_uid}, who could put anything there")
+    # in a sticky folder, such as /tmp, nobody renames what others own
+    is_sticky = bool(found.st_mode & stat.S_ISVTX) and not is_last
+    if found.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
+        raise Unguarded(f"{path} can be written to by others; take that right from them with chmod go-w")

@@ -1,0 +1,66 @@
+"""Trust policies on disk: YAML, with the key files and the trusted root that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from schedkit.model.trust import InvalidPolicy, TrustPolicy, parse_policy
+
+_MAX_POLICY: Final = 256 << 10
+_MAX_FILE: Final = 1 << 20
+
+
+def read_policy(file: Path) -> TrustPolicy:
+    """The policy in a file, with the files that it names; `InvalidPolicy` says what is wrong, and where.
+
+    Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
+    """
+    try:
+        document = yaml.load(_content(file, _MAX_POLICY), _Loader)  # noqa: S506 - a kind of SafeLoader
+        return parse_policy(document, lambda name: _content(file.parent / name, _MAX_FILE))
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{file}: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidPolicy(f"{file} is not YAML: {error}") from error
+
+
+def check_policy(policy: TrustPolicy) -> None:
+    """Tell now what cannot be used, and not when something has to run; `InvalidPolicy`, if there is such."""
+    from schedkit.oci import signatures, trustedroots  # noqa: PLC0415 - cryptography, which readers do without
+
+    try:
+        for rule in (policy.rule, *policy.repositories.values()):
+            for key in rule.keys:
+                what = f"the key {key.path}"
+                signatures.load_pem(key.content)
+        if policy.trusted_root is not None:
+            what = f"trustedRoot {policy.trusted_root.path}"
+            trustedroots.parse_root(policy.trusted_root.content)
+    except (signatures.UnusableKey, trustedroots.InvalidRoot) as error:
+        raise InvalidPolicy(f"{what} cannot be used: {error}") from error
+
+
+def _content(file: Path, limit: int) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(limit + 1)
+    except OSError as error:
+        raise InvalidPolicy(f"{file} cannot be read: {error.strerror or error}") from error
+    if len(data) > limit:
+        raise InvalidPolicy(f"{file} has more than {limit} bytes")
+    return data
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose keys are unique: the second of two would quietly replace the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
+        """The mapping, unless a key stands in it twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise InvalidPolicy(f"line {node.start_mark.line + 1}: the key {twice!r} stands there twice")
+        return super().construct_mapping(node, deep)

@@ -1,0 +1,95 @@
+"""The trusted root in use, as a document with a date: the embedded one, or an updated one that is newer.
+
+Nothing here reads what is in it, which would load the cryptography that a kept verdict does without.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from schedkit.model.trust import TrustPolicy
+from schedkit.oci import guarded
+
+TRUSTED_ROOT: Final = "trusted_root.json"
+ORIGIN: Final = "origin.json"
+MAX_ROOT: Final = 1 << 20
+OLD_AFTER: Final = dt.timedelta(days=180)
+"""The age from which users are told to refresh the root."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """When somebody last looked for the newest root, and where."""
+
+    taken: dt.date
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatedRoot:
+    """A trusted root, and since when it is known to be the newest."""
+
+    document: bytes
+    origin: Origin
+    why_not_newer: str | None = None
+    """Why an updated root that is there is not this one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this root from any other."""
+        return hashlib.sha256(self.document).hexdigest()
+
+    def age(self, today: dt.date) -> dt.timedelta:
+        """How long ago somebody looked for a newer one."""
+        return today - self.origin.taken
+
+    def warning(self, today: dt.date) -> str | None:
+        """What users should be told about it; None: nothing."""
+        if self.why_not_newer is not None:
+            return self.why_not_newer
+        days = self.age(today).days
+        if self.age(today) <= OLD_AFTER:
+            return None
+        why = "newer authorities and logs are strangers to it"
+        return f"the trusted root is {days} days old, and {why}: run `schedctl trust update`"
+
+
+def default_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """Where this user's updated root is."""
+    base = environment.get("XDG_DATA_HOME", "")
+    return (Path(base) if base.startswith("/") else home / ".local/share") / "schedkit" / "trust"
+
+
+def embedded() -> DatedRoot:
+    """The public Sigstore's root as this package has it: the one that needs no network."""
+    origin = msgspec.json.decode(embedded_file(ORIGIN), type=Origin)
+    return DatedRoot(embedded_file(TRUSTED_ROOT), origin)
+
+
+def embedded_file(name: str) -> bytes:
+    """One of the files that `tools/sigstoreroot.py` keeps up to date."""
+    return (Path(__file__).with_name("sigstore") / name).read_bytes()
+
+
+def current(folder: Path) -> DatedRoot:
+    """The updated root of that folder, or the embedded one where there is none that can be believed."""
+    packaged = embedded()
+    try:
+        origin = msgspec.json.decode(guarded.read_file(folder, ORIGIN, limit=MAX_ROOT), type=Origin)
+        updated = DatedRoot(guarded.read_file(folder, TRUSTED_ROOT, limit=MAX_ROOT), origin)
+    except FileNotFoundError:
+        return packaged
+    except (OSError, msgspec.DecodeError) as error:
+        return replace(packaged, why_not_newer=f"the updated root in {folder} is not used: {error}")
+    return updated if updated.origin.taken >= packaged.origin.taken else packaged
+
+
+def document_for(policy: TrustPolicy, usual: DatedRoot) -> bytes:
+    """The trusted root that the policy names, or the usual one."""
+    return policy.trusted_root.content if policy.trusted_root is not None else usual.document

@@ -1,0 +1,67 @@
+"""When a signature was made (step 9): by a log's promise, or by a timestamp authority (RFC 3161)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from schedkit.model.trust import Refusal, Step
+from schedkit.oci.parsing import UNREADABLE
+from schedkit.oci.proofs import LogEntry, SignedStatement
+from schedkit.oci.trustedroots import Authority, Log
+
+
+def times_of(
+    signed: SignedStatement, logged: Sequence[tuple[LogEntry, Log]], timestampers: Sequence[Authority]
+) -> tuple[dt.datetime, ...]:
+    """Step 9: every time at which the signature is known to have existed; there is at least one.
+
+    A log's time counts only with its promise: a proof of inclusion does not cover it.
+    """
+    promised = [entry.integrated for entry, _ in logged if entry.promise and entry.integrated]
+    stamped = [_stamped(stamp, signed.signature, timestampers) for stamp in signed.timestamps]
+    times = (*promised, *stamped)
+    if not times:
+        raise Refusal(Step.TIME, "nobody trusted says when it was signed: no log's promise and no timestamp")
+    for moment in times:
+        _check_logs(moment, logged)
+    return times
+
+
+def _check_logs(moment: dt.datetime, logged: Sequence[tuple[LogEntry, Log]]) -> None:
+    for _, log in logged:
+        if not log.valid.covers(moment):
+            raise Refusal(
+                Step.TIME, f"the log's key was not good at the time of signing, {moment.isoformat()}"
+            )
+
+
+def _stamped(stamp: bytes, signature: bytes, timestampers: Sequence[Authority]) -> dt.datetime:
+    if not timestampers:
+        raise Refusal(
+            Step.TIME, "the signature has a timestamp, but the trusted root names no timestamp authority"
+        )
+    for authority in timestampers:
+        moment = _stamped_by(authority, stamp, signature)
+        if moment is not None and authority.valid.covers(moment):
+            return moment
+    raise Refusal(
+        Step.TIME, "the signature's timestamp is of no trusted authority, or is for another signature"
+    )
+
+
+def _stamped_by(authority: Authority, stamp: bytes, signature: bytes) -> dt.datetime | None:
+    """The time in the timestamp, if this authority made it for this signature."""
+    import rfc3161_client as rfc3161  # noqa: PLC0415 - most signatures have none, and it costs 20 ms
+
+    builder = rfc3161.VerifierBuilder(roots=[authority.certificates[-1]])
+    if len(authority.certificates) > 1:
+        builder = builder.tsa_certificate(authority.certificates[0])
+    for certificate in authority.certificates[1:-1]:
+        builder = builder.add_intermediate_certificate(certificate)
+    try:
+        response = rfc3161.decode_timestamp_response(stamp)
+        builder.build().verify_message(response, signature)
+    except (*UNREADABLE, rfc3161.VerificationError):
+        return None
+    return response.tst_info.gen_time

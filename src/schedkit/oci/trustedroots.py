@@ -1,0 +1,177 @@
+"""Whose word counts: certificate authorities, logs and timestamp authorities, each for its time.
+
+Read from the TrustedRoot document that Sigstore's tools share.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import msgspec
+from cryptography import x509
+
+from schedkit.oci import signatures
+from schedkit.oci.parsing import UNREADABLE
+from schedkit.oci.signatures import PublicKey
+
+MEDIA_TYPES: Final = (
+    "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+    "application/vnd.dev.sigstore.trustedroot.v0.2+json",
+)
+_MAX_DOCUMENT: Final = 1 << 20
+_HOST: Final = re.compile(r"[a-z]+://([^/:]+)")
+
+
+class InvalidRoot(ValueError):  # noqa: N818 - named after what is wrong
+    """A trusted root that cannot be used, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From when until when something is good; None is open."""
+
+    start: dt.datetime | None = None
+    end: dt.datetime | None = None
+
+    def covers(self, moment: dt.datetime) -> bool:
+        """Whether the moment is within, borders included."""
+        return (self.start is None or self.start <= moment) and (self.end is None or moment <= self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Certificates from the nearest to the root; the last one is what is trusted."""
+
+    certificates: tuple[x509.Certificate, ...]
+    valid: Period
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log and the key by which its word is known."""
+
+    log_id: bytes
+    key: PublicKey
+    valid: Period
+    host: str
+
+
+@dataclass(frozen=True)
+class TrustedRoot:
+    """Everybody whose word counts in a keyless signature."""
+
+    authorities: tuple[Authority, ...]
+    logs: tuple[Log, ...]
+    certificate_logs: tuple[Log, ...]
+    timestampers: tuple[Authority, ...]
+    document: bytes = field(repr=False)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the document."""
+        return hashlib.sha256(self.document).hexdigest()
+
+    def logs_below(self, host: str | None) -> tuple[Log, ...]:
+        """The logs at that host or below its name; all of them for None."""
+        return tuple(log for log in self.logs if host is None or f".{log.host}".endswith(f".{host}"))
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """JSON names are those of the document."""
+
+
+class _Period(_Part, frozen=True):
+    start: dt.datetime | None = None
+    end: dt.datetime | None = None
+
+
+class _Key(_Part, frozen=True):
+    raw_bytes: bytes
+    valid_for: _Period | None = None
+
+
+class _LogId(_Part, frozen=True):
+    key_id: bytes
+
+
+class _Log(_Part, frozen=True):
+    base_url: str
+    public_key: _Key
+    log_id: _LogId
+
+
+class _Certificate(_Part, frozen=True):
+    raw_bytes: bytes
+
+
+class _Chain(_Part, frozen=True):
+    certificates: list[_Certificate]
+
+
+class _Authority(_Part, frozen=True):
+    cert_chain: _Chain
+    valid_for: _Period | None = None
+
+
+class _Root(_Part, frozen=True):
+    media_type: str
+    tlogs: list[_Log] = []
+    certificate_authorities: list[_Authority] = []
+    ctlogs: list[_Log] = []
+    timestamp_authorities: list[_Authority] = []
+
+
+def parse_root(document: bytes) -> TrustedRoot:
+    """The trusted root in a document; `InvalidRoot` says what is wrong with it."""
+    if len(document) > _MAX_DOCUMENT:
+        raise InvalidRoot(f"it has {len(document)} bytes; at most {_MAX_DOCUMENT} are read")
+    try:
+        return _root(msgspec.json.decode(document, type=_Root), document)
+    except InvalidRoot:
+        raise
+    except (*UNREADABLE, RecursionError) as error:
+        raise InvalidRoot(f"it is no trusted root: {error}") from error
+
+
+def _root(root: _Root, document: bytes) -> TrustedRoot:
+    if root.media_type not in MEDIA_TYPES:
+        raise InvalidRoot(f"it is of the unknown kind {root.media_type[:80]!r}")
+    return TrustedRoot(
+        tuple(_authority(one) for one in root.certificate_authorities),
+        tuple(_log(one) for one in root.tlogs),
+        tuple(_log(one) for one in root.ctlogs),
+        tuple(_authority(one) for one in root.timestamp_authorities),
+        document,
+    )
+
+
+def _authority(authority: _Authority) -> Authority:
+    chain = tuple(x509.load_der_x509_certificate(one.raw_bytes) for one in authority.cert_chain.certificates)
+    if not chain:
+        raise InvalidRoot("it has an authority without a certificate")
+    return Authority(chain, _period(authority.valid_for))
+
+
+def _log(log: _Log) -> Log:
+    key = signatures.load_der(log.public_key.raw_bytes)
+    host = _HOST.match(log.base_url)
+    name = host[1].lower() if host else log.base_url.lower()
+    return Log(log.log_id.key_id, key, _period(log.public_key.valid_for), name)
+
+
+def _period(period: _Period | None) -> Period:
+    if period is None:
+        return Period()
+    return Period(_in_utc(period.start), _in_utc(period.end))
+
+
+def _in_utc(moment: dt.datetime | None) -> dt.datetime | None:
+    """A time without a zone would make comparisons fail later on."""
+    if moment is not None and moment.tzinfo is None:
+        raise InvalidRoot(f"the time {moment.isoformat()} has no zone; write it with Z")
+    return moment

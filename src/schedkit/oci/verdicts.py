@@ -1,0 +1,140 @@
+"""Verdicts that were reached before: an image that was verified need not be fetched evidence for again.
+
+A verdict is good for the same digest in the same repository under the same policy, key files and trusted
+root. Whatever changes one of them asks for another verdict; an outage changes none. Refusals are not kept:
+somebody may sign in the meantime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from schedkit.model import documents
+from schedkit.model.images import Digest, Reference
+from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified, _attest
+from schedkit.oci import files, guarded
+from schedkit.oci.sources import Content, Source
+
+_MAX_VERDICT: Final = 16 << 10
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A verdict on disk."""
+
+    digest: str
+    repository: str
+    beliefs: str
+    signer: str
+    issuer: str | None
+    time: dt.datetime | None
+    mode: Mode
+
+
+def default_folder(environment: Mapping[str, str], home: Path) -> Path:
+    """Where verdicts of this user are."""
+    caches = environment.get("XDG_CACHE_HOME", "")
+    return (Path(caches) if caches.startswith("/") else home / ".cache") / "schedkit" / "verdicts"
+
+
+def beliefs(policy: TrustPolicy, root: bytes) -> str:
+    """Everything that a verdict rests on besides the image, as one name."""
+    return hashlib.sha256(f"{policy.fingerprint} {hashlib.sha256(root).hexdigest()}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The verdicts in a folder; one that others can write to is as good as empty."""
+
+    folder: Path
+
+    def find(self, digest: Digest, repository: str, believed: str) -> Verified | None:
+        """The verdict that was kept, if there is one that can be believed."""
+        try:
+            data = guarded.read_file(self.folder, _name(digest, repository, believed), limit=_MAX_VERDICT)
+        except OSError:
+            return None
+        return from_json(data, digest, repository, believed)
+
+    def keep(self, verified: Verified, believed: str) -> None:
+        """Remember it; `OSError` when that is not possible, or others could change it."""
+        guarded.make_folder(self.folder)
+        file = self.folder / _name(verified.digest, verified.repository, believed)
+        files.write_whole(file, [to_json(verified, believed)], mode=0o600)
+
+
+def to_json(verified: Verified, believed: str) -> bytes:
+    """The verdict for a file, or for the process that asked this one to verify."""
+    kept = _Kept(
+        verified.digest,
+        verified.repository,
+        believed,
+        verified.signer,
+        verified.issuer,
+        verified.time,
+        verified.mode,
+    )
+    return documents.encode(kept)
+
+
+def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Verified | None:
+    """The verdict in bytes that nobody else can have written; None if it is none, or about something else."""
+    try:
+        kept = msgspec.json.decode(data, type=_Kept)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if (kept.digest, kept.repository, kept.beliefs) != (digest, repository, believed):
+        return None
+    return _attest(
+        digest=digest,
+        repository=kept.repository,
+        signer=kept.signer,
+        issuer=kept.issuer,
+        time=kept.time,
+        mode=kept.mode,
+    )
+
+
+def _name(digest: str, repository: str, believed: str) -> str:
+    return f"{hashlib.sha256(f'{digest} {repository} {believed}'.encode()).hexdigest()}.json"
+
+
+def verify_once(
+    verdicts: Verdicts, source: Source, reference: Reference, policy: TrustPolicy, root: bytes
+) -> Verified:
+    """As `verify`, but a verdict that was kept is enough, and a new one is kept where that is possible.
+
+    `root` is the document of the trusted root. A reference with a digest that was verified before needs no
+    registry at all.
+    """
+    believed, repository = beliefs(policy, root), str(reference.repository)
+    if reference.digest is not None and (found := verdicts.find(reference.digest, repository, believed)):
+        return found
+    content = source.resolve(reference)
+    if found := verdicts.find(content.descriptor.digest, repository, believed):
+        return found
+    verified = _verify(source, reference, content, policy, root)
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, and nothing else
+        verdicts.keep(verified, believed)
+    return verified
+
+
+def _verify(
+    source: Source, reference: Reference, content: Content, policy: TrustPolicy, root: bytes
+) -> Verified:
+    # cryptography, which is several times slower to load than a kept verdict is to find
+    from schedkit.oci.trustedroots import InvalidRoot, parse_root  # noqa: PLC0415 - as above
+    from schedkit.oci.verification import Image, verify  # noqa: PLC0415 - as above
+
+    try:
+        believed = parse_root(root)
+    except InvalidRoot as error:
+        raise Refusal(Step.RULE, f"the trusted root cannot be used: {error}") from error
+    return verify(source, Image(reference.repository, content), policy, believed)

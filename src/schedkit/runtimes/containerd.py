@@ -1,0 +1,272 @@
+"""containerd over its gRPC API: 1.6, 1.7 and 2.x. Containers are in one namespace, their name is their id.
+
+A container is a record, a snapshot as its filesystem, and a task: the prepared or running program.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedkit.runtimes import keptlogs, sockets
+from schedkit.runtimes.containerdcalls import CallError, Calls
+from schedkit.runtimes.containers import (
+    NAMESPACE,
+    Container,
+    Exit,
+    Output,
+    State,
+    Stopped,
+)
+from schedkit.runtimes.errors import (
+    ContainerRuntimeError,
+    ImageMissingError,
+    LogsMissingError,
+    MissingSupportError,
+    SilentError,
+    TooOldError,
+    no_such_container,
+    not_started,
+    refusal,
+)
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.contents import ImageContent, Progress
+    from schedkit.runtimes.specs import Spec
+
+LOGS = Path("/var/log/schedkit/containerd")
+_OLDEST = (1, 6)
+# containerd does not remember when a program began
+_STARTED_AT = "org.schedkit.started-at"
+_STATES = (State.UNKNOWN, State.CREATED, State.RUNNING, State.EXITED, State.RUNNING, State.RUNNING)
+_KILLED = 128 + signal.SIGKILL
+
+
+class Containerd:
+    """The containerd that listens at a socket; output is kept in a folder per container below `logs`."""
+
+    name = "containerd"
+
+    def __init__(self, socket: Path, *, namespace: str = NAMESPACE, logs: Path = LOGS) -> None:
+        self._socket = socket
+        self._namespace = namespace
+        self._logs = logs
+
+    def version(self) -> str:
+        """Its version, from the runtime itself: it answers, and is new enough."""
+        with self._doing("to tell its version"):
+            version = str(self._rpc.call("Version.Version").version).removeprefix("v")
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < _OLDEST:
+            raise TooOldError(f"containerd {version} is too old", "update it to 1.6 or newer")
+        return version
+
+    def has_image(self, reference: str) -> bool:
+        """Whether the image can be run without loading it."""
+        with self._doing(f"to look for {reference}"):
+            return self._found("Images.Get", name=reference) is not None
+
+    def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
+        """Keep exactly these bytes under the image's reference; see the port."""
+        from schedkit.runtimes import containerdimages  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - as above
+
+        parts = parts_of(image)
+        with self._doing(f"to load {image.reference}"):
+            containerdimages.load(self._rpc, image, parts, Meter(parts, progress))
+
+    def create(self, spec: Spec) -> Container:
+        """Prepare everything up to the start of the program; after a failure nothing is left."""
+        from schedkit.runtimes import containerdcreation  # noqa: PLC0415 - `status` goes without
+
+        if not self.has_image(spec.image):
+            raise ImageMissingError(f"containerd does not have {spec.image}", "load it first")
+        with self._doing(f"to create {spec.name}"):
+            containerdcreation.create_record(self._rpc, self._namespace, spec)
+        try:
+            containerdcreation.create_task(self._rpc, spec.name, self._logs)
+            return self.inspect(spec.name)
+        except CallError as error:
+            self._remove_quietly(spec.name)
+            raise not_started(self.name, spec.name, error.said) from error
+        except BaseException:
+            self._remove_quietly(spec.name)
+            raise
+
+    def start(self, container: str) -> None:
+        """Begin the program; raise `StartError` when it cannot be executed."""
+        self._record(container)
+        try:
+            self._rpc.call("Tasks.Start", container_id=container)
+        except CallError as error:
+            raise not_started(self.name, container, error.said) from error
+        with self._doing(f"to remember when {container} began"):
+            changed = {"paths": [f"labels.{_STARTED_AT}"]}
+            record = {"id": container, "labels": {_STARTED_AT: datetime.now(UTC).isoformat()}}
+            self._rpc.call("Containers.Update", container=record, update_mask=changed)
+
+    def containers(self) -> tuple[Container, ...]:
+        """All of schedkit's, the oldest first, also those of the Go schedctl and those that have ended."""
+        with self._doing("to list containers"):
+            records = self._rpc.call("Containers.List").containers
+            found = [self._described(record) for record in records]
+        return tuple(sorted(found, key=lambda one: str(one.created_at)))
+
+    def inspect(self, container: str) -> Container:
+        """What is known about one."""
+        record = self._record(container)
+        with self._doing(f"to inspect {container}"):
+            return self._described(record)
+
+    def logs(self, container: str, *, tail: int | None = None, follow: bool = False) -> Iterator[Output]:
+        """The last `tail` lines of its output, or all that was kept; `follow` goes on until its end."""
+        self._record(container)
+        folder = self._folder(container)
+        if not folder.is_dir():
+            hint = f"only the output of containers that this schedctl started is kept, in {self._logs}"
+            raise LogsMissingError(f"nobody kept the output of {container}", hint)
+        return keptlogs.read(folder, tail=tail, ended=self._end_of(container) if follow else None)
+
+    def attach(self, container: str) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
+        return self.logs(container, follow=True)
+
+    def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
+        """How it ended, once it has; None if it still runs after that time."""
+        if (found := self.inspect(container)).state is State.EXITED:
+            return found.exit
+        with suppress(SilentError), self._doing(f"to wait for {container}"):
+            self._rpc.call("Tasks.Wait", container_id=container, timeout_s=timeout_s)
+            return self.inspect(container).exit
+        return None
+
+    def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
+        """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
+        if self.inspect(container).state is not State.RUNNING or not self._kill(container, signal.SIGTERM):
+            return Stopped(self.inspect(container).exit, forced=False)
+        if ended := self.wait(container, timeout_s=grace_s):
+            return Stopped(ended, forced=False)
+        forced = self._kill(container, signal.SIGKILL)
+        return Stopped(self.wait(container), forced=forced)
+
+    def remove(self, container: str) -> None:
+        """Delete it with its output, and kill it before if it still runs; it may be gone already."""
+        with self._doing(f"to remove {container}"):
+            record = self._found("Containers.Get", id=container)
+            if record is not None:
+                self._delete_task(container)
+                key = {"snapshotter": record.container.snapshotter, "key": record.container.snapshot_key}
+                self._found("Containers.Delete", id=container)
+                self._found("Snapshots.Remove", **key)
+        keptlogs.remove(self._folder(container))
+
+    @cached_property
+    def _rpc(self) -> Calls:
+        sockets.connect(self._socket, self.name).close()  # gRPC would only say that it cannot connect
+        try:
+            from schedkit.runtimes.containerdrpc import Rpc  # noqa: PLC0415 - slow, and not always installed
+        except ImportError as error:
+            hint = "install it: pip install 'schedkit[containerd]'"
+            raise MissingSupportError(f"containerd is spoken to over gRPC: {error}", hint) from error
+        return Rpc(self._socket, self._namespace)
+
+    def _folder(self, container: str) -> Path:
+        return self._logs / container.replace("/", "_")
+
+    def _remove_quietly(self, container: str) -> None:
+        with suppress(ContainerRuntimeError):
+            self.remove(container)
+
+    def _end_of(self, container: str) -> Callable[[], bool]:
+        """Whether it has ended by now; raises when containerd no longer answers."""
+        ended = self._rpc.later("Tasks.Wait", container_id=container)
+
+        def asked() -> bool:
+            try:
+                return ended()
+            except CallError as error:
+                if error.code == "NOT_FOUND":  # it was removed
+                    return True
+                raise refusal(self.name, f"to wait for {container}", error.said) from error
+
+        return asked
+
+    def _delete_task(self, container: str) -> None:
+        if self._found("Tasks.Get", container_id=container) is None:
+            return
+        if self._kill(container, signal.SIGKILL):
+            self._found("Tasks.Wait", container_id=container)
+        self._found("Tasks.Delete", container_id=container)
+
+    def _kill(self, container: str, number: signal.Signals) -> bool:
+        """False: it has ended."""
+        with self._doing(f"to send {number.name} to {container}"):
+            return self._found("Tasks.Kill", container_id=container, signal=number.value) is not None
+
+    def _record(self, container: str) -> Any:  # noqa: ANN401 - a class made at run time
+        with self._doing(f"to inspect {container}"):
+            found = self._found("Containers.Get", id=container)
+        if found is None:
+            raise no_such_container(self.name, container)
+        return found.container
+
+    def _described(self, record: Any) -> Container:  # noqa: ANN401 - as above
+        task = self._found("Tasks.Get", container_id=record.id)
+        image = self._found("Images.Get", name=record.image)
+        began = record.labels.get(_STARTED_AT)
+        gone = State.EXITED if began else State.CREATED
+        state = gone if task is None else _STATES[task.process.status]
+        return Container(
+            id=record.id,
+            name=record.id,
+            image=record.image,
+            image_id=image.image.target.digest if image else None,
+            labels={name: value for name, value in record.labels.items() if name != _STARTED_AT},
+            state=state,
+            created_at=_time(record.created_at),
+            started_at=datetime.fromisoformat(began) if began else None,
+            pid=task.process.pid if task and state is State.RUNNING else None,
+            exit=self._exit(record.id, task.process) if task and state is State.EXITED else None,
+        )
+
+    def _exit(self, container: str, process: Any) -> Exit:  # noqa: ANN401 - as above
+        killed = process.exit_status == _KILLED
+        hungry = killed and self._ran_out_of_memory(container)
+        return Exit(process.exit_status, _time(process.exited_at), hungry)
+
+    def _ran_out_of_memory(self, container: str) -> bool:
+        try:
+            metrics = self._rpc.call("Tasks.Metrics", filters=[f"id=={container}"]).metrics
+        except CallError:
+            return False  # its control group is gone
+        return any(self._oom_kills(metric.data) for metric in metrics)
+
+    def _oom_kills(self, data: Any) -> int:  # noqa: ANN401 - as above
+        if data.type_url.endswith(".v2.Metrics"):
+            return int(self._rpc.message("Cgroup2Metrics").FromString(data.value).memory_events.oom_kill)
+        return int(self._rpc.message("Cgroup1Metrics").FromString(data.value).memory_oom_control.oom_kill)
+
+    def _found(self, method: str, /, **fields: Any) -> Any:  # noqa: ANN401 - as above
+        """The answer; None if there is no such thing."""
+        try:
+            return self._rpc.call(method, **fields)
+        except CallError as error:
+            if error.code == "NOT_FOUND":
+                return None
+            raise
+
+    @contextmanager
+    def _doing(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except CallError as error:
+            raise refusal(self.name, doing, error.said) from error
+
+
+def _time(stamp: Any) -> datetime | None:  # noqa: ANN401 - a class made at run time
+    """None for no time at all, and for Go's zero."""
+    return datetime.fromtimestamp(stamp.seconds + stamp.nanos / 1e9, UTC) if stamp.seconds > 0 else None

@@ -1,0 +1,81 @@
+"""What Podman answers, as values of the port: no I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from schedkit.runtimes.containers import Container, Exit, Output, State, Stream
+
+# stopping and paused ones still hold what they hold
+_STATES = {
+    "configured": State.CREATED,
+    "created": State.CREATED,
+    "initialized": State.CREATED,
+    "running": State.RUNNING,
+    "paused": State.RUNNING,
+    "stopping": State.RUNNING,
+    "stopped": State.EXITED,
+    "exited": State.EXITED,
+    "removing": State.EXITED,
+}
+_FRAME_HEADER_BYTES = 8
+_LONGEST_REASON = 2000
+
+
+def container(found: Mapping[str, Any]) -> Container:
+    """What an inspection says."""
+    state = found["State"]
+    status = _STATES.get(state["Status"], State.UNKNOWN)
+    return Container(
+        id=found["Id"],
+        name=found["Name"],
+        image=found["ImageName"],
+        image_id=found["Image"] or None,
+        labels=dict(found["Config"].get("Labels") or {}),
+        state=status,
+        created_at=time_of(found["Created"]),
+        started_at=time_of(state["StartedAt"]),
+        pid=state["Pid"] or None if status is State.RUNNING else None,
+        exit=_exit(state) if status is State.EXITED else None,
+    )
+
+
+def time_of(text: str) -> datetime | None:
+    """A time as Go writes it; None for its zero."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.year > 1 else None
+
+
+def reason(body: bytes) -> str:
+    """Why Podman refused, in its own words."""
+    try:
+        said = json.loads(body)
+        text = said["message"] if isinstance(said["message"], str) else ""
+    except (ValueError, KeyError, TypeError):
+        text = body.decode(errors="replace")
+    return text.strip()[:_LONGEST_REASON]
+
+
+def outputs(pieces: Iterable[bytes]) -> Iterator[Output]:
+    """The output in Podman's multiplexed stream, however it was cut; an unfinished frame ends it."""
+    pending = bytearray()
+    stream, left = Stream.STDOUT, 0
+    for piece in pieces:
+        pending += piece
+        while len(pending) >= (_FRAME_HEADER_BYTES if left == 0 else 1):
+            if left == 0:
+                stream = Stream.STDERR if pending[0] > 1 else Stream.STDOUT
+                left = int.from_bytes(pending[4:_FRAME_HEADER_BYTES])
+                del pending[:_FRAME_HEADER_BYTES]
+                continue
+            data = bytes(pending[:left])
+            del pending[: len(data)]
+            left -= len(data)
+            yield Output(stream, data)
+
+
+def _exit(state: Mapping[str, Any]) -> Exit:
+    return Exit(state["ExitCode"], time_of(state["FinishedAt"]), bool(state["OOMKilled"]))

@@ -1,0 +1,36 @@
+"""Connecting to a runtime's unix socket, with an answer to every way in which that fails."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from schedkit.runtimes.errors import NoSocketError, NotAnsweringError, NotPermittedError
+
+_CONNECT_TIMEOUT_S = 5.0
+# AF_UNIX addresses are that short; the kernel would only say "path too long"
+_PATH_LIMIT_BYTES = 107
+_UNITS = {"Podman": "podman.socket", "containerd": "containerd"}
+
+
+def connect(path: Path, runtime: str) -> socket.socket:
+    """A connection to the runtime that listens there."""
+    start = f"start it (`systemctl start {_UNITS[runtime]}`) or name its socket with --socket"
+    if len(bytes(path)) > _PATH_LIMIT_BYTES:
+        raise NoSocketError(f"{path} is too long for a socket's path", "give a shorter one, or a link to it")
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_CONNECT_TIMEOUT_S)
+    try:
+        connection.connect(str(path))
+    except OSError as error:
+        connection.close()
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise NoSocketError(f"{runtime} has no socket at {path}", start) from error
+        if isinstance(error, PermissionError):
+            raise NotPermittedError(f"{path} is not for this user", "run as root") from error
+        raise NotAnsweringError(f"{runtime} does not answer at {path}: {_reason(error)}", start) from error
+    return connection
+
+
+def _reason(error: OSError) -> str:
+    return "nobody listens there" if isinstance(error, ConnectionRefusedError) else str(error)

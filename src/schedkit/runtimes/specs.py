@@ -1,0 +1,53 @@
+"""Containers to create, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+# kept of one container's output; older output is dropped
+LOG_LIMIT_BYTES = 4 << 20
+
+
+class Network(Enum):
+    """What of the network a container sees."""
+
+    NONE = "none"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Privileged:
+    """Everything the runtime can grant."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastPrivilege:
+    """These capabilities and no others, on a root filesystem that cannot be written."""
+
+    capabilities: tuple[str, ...] = ("CAP_BPF", "CAP_PERFMON")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of this machine that the container sees; it must exist."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """A container to create. It sees the host's processes, may write to its own /run, and has no input."""
+
+    name: str
+    image: str  # by digest, as it was loaded
+    args: tuple[str, ...] = ()  # empty: the image's own
+    env: Mapping[str, str] = field(default_factory=dict)  # beside the image's own
+    labels: Mapping[str, str] = field(default_factory=dict)
+    privileges: Privileged | LeastPrivilege = Privileged()
+    mounts: tuple[Mount, ...] = ()
+    network: Network = Network.NONE
+    memory_limit_bytes: int | None = None  # None: only the machine's own limit

@@ -1,0 +1,69 @@
+"""What to tell a user about an error of the parts that `schedctl` is put together from."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from schedkit.model.catalog import InvalidCatalog, UnknownName
+from schedkit.model.images import InvalidReference
+from schedkit.model.trust import InvalidPolicy, Refusal, Step
+from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.schedctl.errors import Problem
+
+# what to do next; the first that fits
+_REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
+    (NotFound, "`schedctl versions` shows which versions there are; private images want a login first"),
+    (Unauthorized, "log in with `podman login` or `docker login`, or ask for permission"),
+    (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
+    (Refused, "do not use it; tell whoever runs the registry"),
+)
+_TRUST_REMEDIES = {
+    Step.RULE: "name a policy that trusts somebody for this repository with --trust-policy",
+    Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
+    Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
+}
+
+
+@singledispatch
+def explain(error: Exception) -> Problem | None:  # noqa: ARG001 - of other errors nothing is known
+    """The problem behind an error, or None when no user can do anything about it."""
+    return None
+
+
+@explain.register
+def _(error: InvalidCatalog) -> Problem:
+    return Problem("the catalog cannot be used", why=str(error), remedy="mend it, or name another one")
+
+
+@explain.register
+def _(error: UnknownName) -> Problem:
+    what, _, remedy = str(error).partition(". ")
+    return Problem(what, remedy=remedy)
+
+
+@explain.register
+def _(error: InvalidReference) -> Problem:
+    return Problem(str(error))
+
+
+@explain.register
+def _(error: RegistryError) -> Problem:
+    remedies = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
+    return Problem(str(error), remedy=next(remedies, ""))
+
+
+@explain.register
+def _(error: InvalidPolicy) -> Problem:
+    remedy = "mend it; until then nothing is trusted"
+    return Problem("the trust policy cannot be used", why=str(error), remedy=remedy)
+
+
+@explain.register
+def _(error: Refusal) -> Problem:
+    others = "".join(f"; another signature: {other}" for other in error.others)
+    return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
+
+
+@explain.register
+def _(error: OSError) -> Problem | None:
+    return Problem(f"cannot use {error.filename or 'a file'}", why=error.strerror) if error.strerror else None

@@ -1,0 +1,130 @@
+"""What the catalog knows about a scheduler, as answers show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from shlex import join
+
+import msgspec
+
+from schedkit.model.catalog import CpuContract, Listed, Needs
+
+_UNKNOWN = "not known"
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """One scheduler of the catalog; null is what nobody knows."""
+
+    name: str
+    image: str
+    origin: str  # which catalog says so
+    description: str | None
+    documentation: str | None
+    min_kernel: str | None
+    ops_name: str | None
+    watchdog_seconds: int | None
+    stats: bool | None
+    presets: Mapping[str, tuple[str, ...]]
+    needs: NeedsFacts
+    cpu_contract: CpuFacts | None
+    architectures: tuple[str, ...] | None
+    measured: bool | None
+    sources: tuple[str, ...]
+
+
+class NeedsFacts(msgspec.Struct, frozen=True):
+    """What the scheduler cannot work without."""
+
+    host_pid: bool | None
+    boot_config: bool | None
+    writable_run: bool | None
+    capabilities: tuple[str, ...] | None
+
+
+class CpuFacts(msgspec.Struct, frozen=True):
+    """Which of a cgroup's CPU settings it honours."""
+
+    honours: tuple[str, ...]
+    honours_with: Mapping[str, tuple[str, ...]]
+    note: str | None
+
+
+def facts(listed: Listed) -> Facts:
+    """The entry in the words of answers."""
+    entry = listed.entry
+    plain = {field: getattr(entry, field) for field in _SAME}
+    needs = entry.needs or Needs()
+    return Facts(
+        name=listed.name,
+        image=entry.image_uri,
+        origin=listed.origin,
+        needs=NeedsFacts(needs.host_pid, needs.boot_config, needs.writable_run, needs.capabilities),
+        cpu_contract=_cpu(entry.cpu_contract),
+        **plain,
+    )
+
+
+_SAME = (
+    "description",
+    "documentation",
+    "min_kernel",
+    "ops_name",
+    "watchdog_seconds",
+    "stats",
+    "presets",
+    "architectures",
+    "measured",
+    "sources",
+)
+
+
+def _cpu(contract: CpuContract | None) -> CpuFacts | None:
+    return CpuFacts(contract.honours, contract.honours_with, contract.note) if contract else None
+
+
+def rows(known: Facts) -> list[tuple[str, str]]:
+    """The facts as a person reads them, one below the other."""
+    watchdog = f"{known.watchdog_seconds} s" if known.watchdog_seconds else _UNKNOWN
+    return [
+        ("Description", known.description or _UNKNOWN),
+        ("Documentation", known.documentation or _UNKNOWN),
+        ("Kernel", f"{known.min_kernel} or newer" if known.min_kernel else _UNKNOWN),
+        ("Ops name", known.ops_name or _UNKNOWN),
+        ("Watchdog", watchdog),
+        ("Statistics", answer(known.stats, "offered", "not offered")),
+        ("Presets", "\n".join(_presets(known.presets)) or _UNKNOWN),
+        ("Needs", "\n".join(_needs(known.needs)) or _UNKNOWN),
+        ("CPU contract", "\n".join(_honoured(known.cpu_contract))),
+        ("Architectures", ", ".join(known.architectures) if known.architectures else _UNKNOWN),
+        ("Measured", answer(known.measured, "yes", "no")),
+        ("Facts from", "\n".join(known.sources) or _UNKNOWN),
+        ("Catalog", known.origin),
+    ]
+
+
+def answer(known: bool | None, yes: str, no: str) -> str:  # noqa: FBT001 - it is the answer itself
+    """A fact that may not be known."""
+    return _UNKNOWN if known is None else yes if known else no
+
+
+def _presets(presets: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [f"{name}: {join(flags) or '(no flags)'}" for name, flags in presets.items()]
+
+
+def _needs(needs: NeedsFacts) -> list[str]:
+    wanted = {
+        "the host's process ids": needs.host_pid,
+        "the kernel's configuration in /boot": needs.boot_config,
+        "a writable /run/scx": needs.writable_run,
+    }
+    lines = [what for what, is_needed in wanted.items() if is_needed]
+    return [*lines, *([f"capabilities {', '.join(needs.capabilities)}"] if needs.capabilities else [])]
+
+
+def _honoured(contract: CpuFacts | None) -> list[str]:
+    if contract is None:
+        return [_UNKNOWN]
+    always = [f"honours {setting}" for setting in contract.honours]
+    asked = [f"honours {setting} with {join(flags)}" for setting, flags in contract.honours_with.items()]
+    note = [contract.note] if contract.note else []
+    return [*always, *asked, *note] or ["ignores cpu.weight and cpu.max"]

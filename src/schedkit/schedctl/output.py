@@ -1,0 +1,144 @@
+"""Every verb's answer, printed in one way: for people as text, for programs as JSON or YAML.
+
+A verb returns an `Answer`: a result whose schema is published, and the same for people as blocks. Colours and
+`rich` come in only when a person watches; in a pipe columns are aligned with spaces.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import click
+import msgspec
+
+from schedkit.schedctl.errors import SCHEMA_VERSION, ExitCode, explain, printable, report
+
+Format: TypeAlias = Literal["text", "json", "yaml"]
+FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verb found out or did. Fields may be added; those that exist keep their name and meaning."""
+
+    schema_version: str = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Names with their values; a value of several lines is continued below itself."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+Block: TypeAlias = str | Table | Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result, how people read it, and how the verb ends."""
+
+    result: Result
+    text: Sequence[Block] = ()
+    exit_code: ExitCode = ExitCode.DONE
+    warnings: Sequence[str] = field(default=())  # for people, on stderr
+
+
+def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
+    """The verb with `-o`: its answer is printed, its problems are explained, and its exit code counts."""
+
+    @click.option(
+        "-o", "--output", type=click.Choice(FORMATS), default="text", help="How to print the answer."
+    )
+    @functools.wraps(verb)
+    def command(*args: Any, output: Format, **settings: Any) -> None:  # noqa: ANN401 - click passes what the verb declared
+        try:
+            answer = verb(*args, **settings)
+        except Exception as error:
+            problem = explain(error)
+            if problem is None:
+                raise
+            report(problem, as_json=output == "json")
+            raise SystemExit(ExitCode.FAILED) from None
+        emit(answer, output)
+        raise SystemExit(answer.exit_code)
+
+    return command
+
+
+def emit(answer: Answer, output: Format) -> None:
+    """Print the answer on stdout, and its warnings on stderr."""
+    for warning in answer.warnings:
+        click.echo(printable(f"Warning: {warning}"), err=True)
+    wants_emphasis = any(not isinstance(block, str) for block in answer.text)
+    if output == "text" and wants_emphasis and sys.stdout is not None and sys.stdout.isatty():
+        _emit_to_person(answer.text)
+    else:
+        click.echo(render(answer, output), nl=False)
+
+
+def render(answer: Answer, output: Format) -> str:
+    """The answer as it is piped, with the line break at its end."""
+    match output:
+        case "json":
+            return (
+                msgspec.json.format(msgspec.json.encode(answer.result, enc_hook=str), indent=2).decode()
+                + "\n"
+            )
+        case "yaml":
+            return _yaml(answer.result)
+        case "text":
+            return "".join(f"{line}\n" for line in render_lines(answer.text))
+
+
+def _yaml(result: Result) -> str:
+    import yaml  # noqa: PLC0415 - most answers are not asked for in YAML
+
+    return str(yaml.safe_dump(msgspec.to_builtins(result, enc_hook=str), sort_keys=False, allow_unicode=True))
+
+
+def render_lines(blocks: Iterable[Block]) -> Iterable[str]:
+    """The blocks one below the other, without a character that a terminal would obey."""
+    for block in blocks:
+        yield from (printable(line).rstrip() for line in _lines(block))
+
+
+def _lines(block: Block) -> Iterable[str]:
+    match block:
+        case str():
+            return block.split("\n")
+        case Table(headings, rows):
+            return _aligned([headings, *rows])
+        case Fields(pairs):
+            return _aligned([(f"{name}:", value) for name, value in _one_line_each(pairs)])
+
+
+def _one_line_each(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    for name, value in pairs:
+        first, *others = value.split("\n")
+        yield name, first
+        yield from (("", other) for other in others)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns two spaces apart; the last one ends where its text does."""
+    cells = [["" if cell == ":" else cell for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+
+
+def _emit_to_person(blocks: Iterable[Block]) -> None:
+    from schedkit.schedctl import terminal  # noqa: PLC0415 - rich is imported only when somebody watches
+
+    terminal.show(blocks)

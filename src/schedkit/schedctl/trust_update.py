@@ -1,0 +1,71 @@
+"""`schedctl trust update`: the newest root of the public Sigstore, or of another one."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from schedkit.oci import rootfiles, trustupdate
+from schedkit.oci.rootfiles import DatedRoot
+from schedkit.oci.trustupdate import UpdateFailed
+from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.trusting import root_folder
+
+
+class TrustUpdated(Result, frozen=True, kw_only=True):
+    """The root that counts from now on."""
+
+    source: str
+    taken: str
+    fingerprint: str
+    changed: bool  # whether it is another one than before
+    folder: str
+
+
+@click.command()
+@click.option("--url", default=trustupdate.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
+@click.option(
+    "--root",
+    "first_root",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The TUF root of another Sigstore than the public one.",
+)
+@answering
+def command(url: str, first_root: Path | None) -> Answer:
+    """Fetch the newest Sigstore root, verified from the one that is known."""
+    folder = root_folder(os.environ)
+    before = rootfiles.current(folder)
+    today = datetime.now(UTC).date()
+    known = first_root.read_bytes() if first_root else None
+    try:
+        now = trustupdate.update(folder, today, url=url, first_root=known)
+    except UpdateFailed as error:
+        raise Problem("the root was not refreshed; the one in use stays", why=str(error)) from error
+    updated = _describe(before, now, folder)
+    return Answer(updated, [_text(updated)])
+
+
+def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:
+    return TrustUpdated(
+        source=now.origin.source,
+        taken=now.origin.taken.isoformat(),
+        fingerprint=now.fingerprint,
+        changed=now.fingerprint != before.fingerprint,
+        folder=str(folder),
+    )
+
+
+def _text(updated: TrustUpdated) -> Fields:
+    return Fields(
+        [
+            ("Root", f"{updated.source}, {updated.taken}"),
+            ("Fingerprint", updated.fingerprint),
+            ("Changed", "yes" if updated.changed else "no"),
+            ("Kept in", updated.folder),
+        ]
+    )

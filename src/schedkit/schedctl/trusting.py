@@ -1,0 +1,90 @@
+"""Whom this machine trusts: the policy that was named, and whose word counts in signatures without keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedkit.model.images import Reference
+from schedkit.model.trust import TrustPolicy, Verified, default_policy
+from schedkit.oci import rootfiles, verdicts
+from schedkit.oci.policyfiles import check_policy, read_policy
+from schedkit.oci.sources import Source
+from schedkit.oci.verdicts import Verdicts
+from schedkit.schedctl import catalogs
+
+if TYPE_CHECKING:
+    from schedkit.oci.trustedroots import TrustedRoot
+
+DEFAULT = "built in"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """A policy with the root that it is judged by, and where both came from."""
+
+    policy: TrustPolicy
+    policy_origin: str
+    document: bytes  # the trusted root
+    root_origin: str
+    root_age_days: int | None  # None: the policy brought its own
+    warnings: tuple[str, ...] = ()
+
+    def admit(self, source: Source, reference: Reference) -> Verified:
+        """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
+        folder = verdicts.default_folder(os.environ, Path.home())
+        return verdicts.verify_once(Verdicts(folder), source, reference, self.policy, self.document)
+
+    def verify(self, source: Source, reference: Reference) -> Verified:
+        """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
+        from schedkit.oci import verification  # noqa: PLC0415 - `admit` may do without
+
+        return verification.verify(source, reference, self.policy, self.understood())
+
+    def understood(self) -> TrustedRoot:
+        """The root, read; `InvalidPolicy` if it or a key of the policy cannot be used."""
+        from schedkit.oci import trustedroots  # noqa: PLC0415 - `admit` may do without
+
+        check_policy(self.policy)
+        return trustedroots.parse_root(self.document)
+
+
+def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
+    """The flag by which every verb that verifies is told whom to trust."""
+    return click.option(
+        "--trust-policy",
+        envvar="SCHEDCTL_TRUST_POLICY",
+        show_envvar=True,
+        metavar="PATH",
+        help="Whom to trust, instead of schedkit's own workflows.",
+    )(command)
+
+
+def read_trust(path: str | None) -> Trust:
+    """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
+    policy = read_policy(Path(path)) if path else default_policy()
+    usual = rootfiles.current(root_folder(os.environ))
+    document, origin = rootfiles.document_for(policy, usual), path or DEFAULT
+    if policy.trusted_root is not None:
+        return Trust(policy, origin, document, policy.trusted_root.path, None)
+    today = datetime.now(UTC).date()
+    warning = usual.warning(today)
+    return Trust(
+        policy,
+        origin,
+        document,
+        usual.origin.source,
+        usual.age(today).days,
+        (warning,) if warning else (),
+    )
+
+
+def root_folder(environment: Mapping[str, str]) -> Path:
+    """Where `schedctl trust update` keeps a newer root."""
+    return catalogs.kept(environment).folder / "sigstore"

@@ -1,0 +1,92 @@
+"""Where `schedctl` is put together: nothing else constructs what talks to the outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedkit.model.catalog import MAX_BYTES, Layer, Listed, stack
+from schedkit.schedctl import catalogs
+from schedkit.schedctl.errors import attempting
+from schedkit.schedctl.places import layout_folder, parse_mirrors
+from schedkit.schedctl.settings import Settings
+
+if TYPE_CHECKING:
+    from schedkit.oci.layout import Layout
+    from schedkit.oci.registry import Registry
+    from schedkit.oci.sources import Source
+    from schedkit.oci.targets import Target
+
+
+def layers(settings: Settings) -> list[Layer]:
+    """The catalogs that count, from the lowest to the highest."""
+    copy = catalogs.updated(catalogs.kept(os.environ), uid=os.geteuid())
+    named = settings.catalog
+    chosen = Layer(named, catalogs.parse_named(read_anywhere(settings, named), named)) if named else None
+    return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
+
+
+def catalog(settings: Settings) -> dict[str, Listed]:
+    """All schedulers by name."""
+    return stack(layers(settings))
+
+
+def read_anywhere(settings: Settings, place: str) -> bytes:
+    """What lies at a path or URL; of a file at most one byte more than a catalog may have."""
+    if "://" not in place:
+        return catalogs.read_file(Path(place))
+    from schedkit.oci import web  # noqa: PLC0415 - an HTTP client is only for those who name a URL
+    from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+
+    with attempting(f"fetch {place}"):
+        return web.fetch(place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ))
+
+
+def _ca_file(settings: Settings) -> Path | None:
+    return Path(settings.registry_ca) if settings.registry_ca else None
+
+
+def registry(settings: Settings) -> Registry:
+    """Every registry there is, as this user may reach it."""
+    from schedkit.oci import registry as oci  # noqa: PLC0415 - as above
+    from schedkit.oci.credentials import files_of  # noqa: PLC0415 - as above
+    from schedkit.oci.mirrors import Mirrors  # noqa: PLC0415 - as above
+    from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+
+    reached = oci.Settings(
+        insecure=frozenset(settings.insecure_registries),
+        ca_file=_ca_file(settings),
+        proxies=read_proxies(os.environ),
+        mirrors=Mirrors(parse_mirrors(settings.registry_mirrors)),
+    )
+    return oci.Registry(reached, files_of(os.environ, uid=os.geteuid()))
+
+
+@contextmanager
+def source(settings: Settings) -> Iterator[Source]:
+    """Where images are read: a layout if one was named, and then no registry is asked; else registries."""
+    if settings.layout is not None:
+        yield _layout(Path(settings.layout))
+        return
+    with registry(settings) as found:
+        yield found
+
+
+@contextmanager
+def target(settings: Settings, to: str | None) -> Iterator[Target]:
+    """Where images are stored: the layout that was named, else the registry in their name."""
+    folder = layout_folder(to) if to else None
+    if folder is not None:
+        yield _layout(folder)
+        return
+    with registry(settings) as found:
+        yield found
+
+
+def _layout(folder: Path) -> Layout:
+    from schedkit.oci.layout import Layout  # noqa: PLC0415 - as above
+
+    return Layout(folder)

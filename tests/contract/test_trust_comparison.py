@@ -1,0 +1,86 @@
+"""Other verifiers beside ours: what ours accepts they accept, and no forgery that they refuse is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig import comparison
+from rig.comparison import Bench, ours
+from rig.cosign import Cosign
+from rig.forgeries import CASES, Case, by_identity
+from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Recipe, Workshop
+from rig.registry import Kind, Registry
+from schedkit.oci.trustedroots import parse_root
+from schedkit.oci.verification import verify
+
+GOOD = tuple({(case.good, case.policy): None for case in CASES if case.askable})
+# the first forgery of each step and form: all of them are asked about in the test marked `full`
+SAMPLE = tuple({(case.step, case.form): case for case in reversed(CASES) if case.askable}.values())
+
+
+@pytest.fixture(scope="module")
+def bench(folder: Path) -> Iterator[Bench]:
+    place = folder / "comparison"
+    with Registry(Kind.REFERRERS, place / "registry") as registry:
+        cosigns = [Cosign(major, place / f"cosign-{major}") for major in (2, 3)]
+        yield Bench(Workshop(), registry, place, cosigns)
+
+
+def answers(bench: Bench, number: int, case: Case) -> dict[int, bool]:
+    return bench.answers(number, case.bad, case.bad_policy) if case.askable else {}
+
+
+@pytest.mark.parametrize("number", range(len(GOOD)))
+def test_cosign_accepts_what_the_forgeries_were_before_their_defect(bench: Bench, number: int) -> None:
+    """Else its refusals would say nothing about the defect."""
+    recipe, policy = GOOD[number]
+
+    assert ours(bench.workshop, recipe, policy) is None
+    assert set(bench.answers(1000 + number, recipe, policy).values()) == {True}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{int(case.step)} {case.form}") for case in SAMPLE])
+def test_the_page_tells_what_cosign_said(bench: Bench, case: Case) -> None:
+    number = CASES.index(case)
+
+    line = comparison.row(case, answers(bench, number, case))
+
+    assert line in comparison.PAGE.read_text().splitlines()
+
+
+@pytest.mark.full
+def test_the_page_tells_what_cosign_said_to_every_forgery(bench: Bench) -> None:
+    rows = comparison.table(lambda number, case: answers(bench, 2000 + number, case))
+
+    assert comparison.page(rows) == comparison.PAGE.read_text()
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(Recipe(), id="version 0.3"),
+        pytest.param(Recipe(version=f"{OLD_BUNDLE}0.1"), id="version 0.1"),
+        pytest.param(Recipe(version=f"{OLD_BUNDLE}0.2"), id="version 0.2"),
+        pytest.param(Recipe(version=f"{OLD_BUNDLE}0.3"), id="version 0.3 by its older name"),
+        pytest.param(Recipe(stamped=True), id="with a timestamp"),
+        pytest.param(Recipe(entry="v2"), id="in a log of the second version"),
+    ],
+)
+def test_sigstores_own_verifier_accepts_the_bundles_that_ours_accepts(recipe: Recipe, tmp_path: Path) -> None:
+    """It cannot be asked about layers, keys, entries of other kinds, or the first entry of a log."""
+    from sigstore.models import Bundle, TrustedRoot
+    from sigstore.verify import Verifier
+    from sigstore.verify.policy import Identity
+
+    workshop = Workshop()
+    workshop.make(recipe)
+    made = workshop.make(recipe)
+    (tmp_path / "root.json").write_bytes(made.root)
+
+    verifier = Verifier(trusted_root=TrustedRoot.from_file(str(tmp_path / "root.json")))
+    verifier.verify_dsse(Bundle.from_json(made.document), Identity(identity=IDENTITY, issuer=ISSUER))
+
+    assert verify(made.shelf, made.reference, by_identity(made), parse_root(made.root)).signer == IDENTITY

@@ -1,0 +1,191 @@
+"""The keeper of a container's output as a real process, and the reader of what it kept."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from schedkit.runtimes import keptlogs, logkeeper
+from schedkit.runtimes.containers import Output, Stream
+
+_PROGRAM = Path(logkeeper.__file__)
+# as containerd's shim does it: the streams as 3 and 4, and 5 to say that it is ready
+_STARTED = """
+import os, sys
+for place, descriptor in ((13, int(sys.argv[2])), (14, int(sys.argv[3])), (15, int(sys.argv[4]))):
+    os.dup2(descriptor, place)
+for place in (3, 4, 5):
+    os.dup2(place + 10, place, inheritable=True)
+os.closerange(6, 100)
+os.execv(sys.executable, [sys.executable, sys.argv[1], sys.argv[5]])
+"""
+
+
+class Keeper:
+    """A running keeper; what is written to `out` and `err` is what a container writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "one"
+        out, err, ready = os.pipe(), os.pipe(), os.pipe()
+        self.out, self.err = out[1], err[1]
+        inherited = (out[0], err[0], ready[1])
+        words = [sys.executable, "-c", _STARTED, str(_PROGRAM), *map(str, inherited), str(folder)]
+        environment = {"CONTAINER_ID": "one", "CONTAINER_NAMESPACE": "test"}
+        self.process = subprocess.Popen(words, env=environment, pass_fds=inherited)
+        for descriptor in inherited:
+            os.close(descriptor)
+        assert os.read(ready[0], 1) == b""
+        os.close(ready[0])
+
+    def end(self) -> int:
+        for descriptor in (self.out, self.err):
+            with suppress(OSError):  # a test has closed it
+                os.close(descriptor)
+        return self.process.wait(20)
+
+
+@contextmanager
+def keeping(folder: Path) -> Iterator[Keeper]:
+    keeper = Keeper(folder)
+    try:
+        yield keeper
+    finally:
+        if keeper.process.poll() is None:
+            keeper.end()
+
+
+def text(outputs: Iterator[Output]) -> bytes:
+    return b"".join(one.data for one in outputs)
+
+
+def test_both_streams_are_kept_in_their_order(tmp_path: Path) -> None:
+    with keeping(tmp_path) as keeper:
+        os.write(keeper.out, b"one\n")
+        assert list(keptlogs.read(keeper.folder)) == [Output(Stream.STDOUT, b"one\n")]
+        os.write(keeper.err, b"two\n")
+
+        kept = list(keptlogs.read(keeper.folder))
+
+    assert kept == [Output(Stream.STDOUT, b"one\n"), Output(Stream.STDERR, b"two\n")]
+
+
+def test_what_was_written_before_the_question_is_in_the_answer(tmp_path: Path) -> None:
+    with keeping(tmp_path) as keeper:
+        for number in range(200):
+            os.write(keeper.out, b"%d\n" % number)
+            assert text(keptlogs.read(keeper.folder, tail=1)) == b"%d\n" % number
+
+
+def test_a_line_in_pieces_is_one_line_again(tmp_path: Path) -> None:
+    long = b"x" * 50_000
+    with keeping(tmp_path) as keeper:
+        for piece in (b"be", b"gun\n", long, b"\n", b"without an end"):
+            os.write(keeper.out, piece)
+        keeper.end()
+
+    assert text(keptlogs.read(keeper.folder)) == b"begun\n" + long + b"\nwithout an end"
+
+
+def test_any_bytes_are_kept_as_they_are(tmp_path: Path) -> None:
+    said = bytes(range(256)) + b"\n\n \n"
+    with keeping(tmp_path) as keeper:
+        os.write(keeper.out, said)
+
+        assert text(keptlogs.read(keeper.folder)) == said
+
+
+def test_the_end_of_endless_output_is_kept_and_no_more_than_the_limit(tmp_path: Path) -> None:
+    line = b"y" * 9999 + b"\n"
+    with keeping(tmp_path) as keeper:
+        for _ in range(3 * logkeeper.FILE_LIMIT_BYTES // len(line)):
+            os.write(keeper.out, line)
+        os.write(keeper.out, b"the end\n")
+        keeper.end()
+
+    sizes = [file.stat().st_size for file in keeper.folder.glob("log*")]
+    assert len(sizes) == 2
+    assert sum(sizes) <= 2 * logkeeper.FILE_LIMIT_BYTES
+    assert text(keptlogs.read(keeper.folder)).endswith(line + b"the end\n")
+
+
+def test_a_follower_misses_nothing_when_files_change_places(tmp_path: Path) -> None:
+    lines = [b"%06d %s\n" % (number, b"z" * 990) for number in range(3 * logkeeper.FILE_LIMIT_BYTES // 1000)]
+    waiting = iter(lines)
+    with keeping(tmp_path) as keeper:
+
+        def write_some() -> bool:
+            """Between two looks of the follower."""
+            some = list(itertools.islice(waiting, 1000))
+            os.write(keeper.out, b"".join(some))
+            return not some
+
+        followed = text(keptlogs.read(keeper.folder, ended=write_some))
+
+    assert followed == b"".join(lines)
+
+
+def test_only_the_last_lines_and_then_what_follows(tmp_path: Path) -> None:
+    with keeping(tmp_path) as keeper:
+        os.write(keeper.out, b"1\n2\n3\n")
+        follower = keptlogs.read(keeper.folder, tail=1, ended=lambda: True)
+        assert next(follower).data == b"3\n"
+        os.write(keeper.out, b"4\n")
+
+        assert text(follower) == b"4\n"
+
+
+def test_it_ends_with_both_streams_and_not_by_a_signal(tmp_path: Path) -> None:
+    with keeping(tmp_path) as keeper:
+        keeper.process.send_signal(signal.SIGTERM)
+        os.close(keeper.err)
+        os.write(keeper.out, b"still here\n")
+        assert text(keptlogs.read(keeper.folder)) == b"still here\n"
+
+        assert keeper.end() == 0
+
+
+def test_a_disk_without_room_stops_nobody(tmp_path: Path) -> None:
+    """/dev/full in place of the log: every write fails as on a full disk."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "log").symlink_to("/dev/full")
+    with keeping(tmp_path) as keeper:
+        for _ in range(100):
+            os.write(keeper.out, b"w" * 10_000 + b"\n")  # would block if nobody took it
+
+        assert keeper.end() == 0
+
+
+def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("in the way")
+    with keeping(tmp_path) as keeper:
+        os.write(keeper.out, b"heard by nobody\n")
+
+        assert keeper.end() == 0
+
+
+def test_output_is_not_for_everybody(tmp_path: Path) -> None:
+    with keeping(tmp_path) as keeper:
+        os.write(keeper.out, b"secret\n")
+        keeper.end()
+
+    assert (keeper.folder.stat().st_mode & 0o777, (keeper.folder / "log").stat().st_mode & 0o777) == (
+        0o700,
+        0o600,
+    )
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_what_was_never_kept_is_empty(tmp_path: Path, present: bool) -> None:
+    folder = tmp_path / "none"
+    if present:
+        folder.mkdir()
+
+    assert list(keptlogs.read(folder)) == []

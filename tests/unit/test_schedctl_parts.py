@@ -1,0 +1,240 @@
+"""The parts behind the verbs of `schedctl`: places, mirrors, copies of catalogs, images and policies."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from schedkit.model import manifests
+from schedkit.model.catalog import Layer, parse_catalog, stack
+from schedkit.model.imageconfigs import parse_config, platform_of
+from schedkit.model.images import Platform, parse_reference
+from schedkit.model.programs import Program
+from schedkit.oci.packing import Contents, Packed, pack
+from schedkit.schedctl import catalogs
+from schedkit.schedctl.catalog_update import as_reference, compare
+from schedkit.schedctl.catalogs import Kept, Provenance
+from schedkit.schedctl.choosing import choose_image
+from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.libraries import collect
+from schedkit.schedctl.main import VERBS
+from schedkit.schedctl.mirror import destination
+from schedkit.schedctl.places import layout_folder, parse_mirrors, parse_prefix
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = ROOT / "docs/schedctl/schemas"
+NOTE = Provenance(source="somewhere", sha256="0" * 64, updated="2026-01-01T00:00:00+00:00")
+ENTRIES = parse_catalog(b'{"x": {"imageURI": "registry.example/x:1@sha256:' + b"0" * 64 + b'"}}')
+
+
+# Schemas
+
+
+def test_every_answer_has_a_schema_that_requires_what_is_always_there() -> None:
+    groups = {"catalog": ("show", "update", "publish"), "trust": ("show", "update")}
+    verbs = [f"{verb}-{inner}" for verb, inners in groups.items() for inner in inners]
+
+    assert {file.stem for file in SCHEMAS.glob("*.json")} == {*verbs, *(VERBS.keys() - groups.keys())}
+    assert all(
+        _properties(file)["schema_version"] == {"type": "string", "default": "1"}
+        for file in SCHEMAS.iterdir()
+    )
+
+
+def _properties(file: Path) -> dict[str, object]:
+    schema = json.loads(file.read_text())
+    kind = schema["$ref"].rpartition("/")[2]
+    return dict(schema["$defs"][kind]["properties"])
+
+
+def test_the_schema_of_the_catalog_requires_nothing_but_an_image() -> None:
+    schema = json.loads((ROOT / "catalog/schema.json").read_text())
+
+    assert schema["$defs"]["Entry"]["required"] == ["imageURI"]
+    assert schema["$defs"]["Entry"]["additionalProperties"] is False
+
+
+# Places
+
+
+def test_a_layout_is_a_folder_and_everything_else_a_registry() -> None:
+    assert layout_folder("oci:some/where") == Path("some/where")
+    assert layout_folder("registry.example/oci:1") is None
+
+
+@pytest.mark.parametrize(
+    ("image", "to", "copy"),
+    [
+        ("ghcr.io/a/b:1", "registry.example", "registry.example/a/b:1"),
+        ("ghcr.io/a/b", "registry.example:5000/copies/", "registry.example:5000/copies/a/b:latest"),
+        (f"ghcr.io/a/b@sha256:{'0' * 64}", "registry.example", "registry.example/a/b"),
+        ("ghcr.io/a/b:1", "oci:stick", "ghcr.io/a/b:1"),
+        ("ghcr.io/a/b", "oci:stick", "ghcr.io/a/b:latest"),
+    ],
+)
+def test_a_copy_keeps_its_path_in_a_registry_and_its_name_in_a_layout(image: str, to: str, copy: str) -> None:
+    assert str(destination(parse_reference(image), to)) == copy
+
+
+@pytest.mark.parametrize("place", ["example", "a b", "", "oci", "https://registry.example"])
+def test_a_place_without_a_registry_is_refused_with_what_to_write(place: str) -> None:
+    with pytest.raises(Problem) as problem:
+        parse_prefix(place)
+
+    assert "registry.example" in problem.value.remedy
+
+
+def test_mirrors_of_one_origin_keep_their_order() -> None:
+    words = ["ghcr.io=one.example", "docker.io=hub.example/x/", "ghcr.io=two.example/ghcr"]
+
+    assert parse_mirrors(words) == {
+        "ghcr.io": ("one.example", "two.example/ghcr"),
+        "docker.io": ("hub.example/x",),
+    }
+
+
+def test_a_mirror_without_an_origin_is_refused() -> None:
+    with pytest.raises(Problem, match=r"'registry\.example' is no mirror"):
+        parse_mirrors(["registry.example"])
+
+
+def test_a_version_takes_the_place_of_tag_and_digest_of_the_catalog() -> None:
+    catalog = stack([Layer("test", ENTRIES)])
+
+    assert str(choose_image(catalog, "x", version="2").reference) == "registry.example/x:2"
+    assert choose_image(catalog, "x").reference.digest is not None
+
+
+# The updated copy of the catalog
+
+
+def test_the_copy_lies_in_the_users_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+
+    assert catalogs.kept({"XDG_DATA_HOME": "/data"}).file == Path("/data/schedkit/catalog.json")
+    assert catalogs.kept({"XDG_DATA_HOME": "relative"}).file.is_relative_to("/somewhere/.local/share")
+
+
+def test_a_copy_is_read_back_with_where_it_came_from(tmp_path: Path) -> None:
+    copy = Kept(tmp_path / "new")
+
+    copy.replace(ENTRIES, NOTE)
+
+    layer = catalogs.updated(copy, uid=os.geteuid())
+    assert layer is not None
+    assert (layer.entries, copy.provenance()) == (ENTRIES, NOTE)
+
+
+def test_without_a_copy_there_is_no_layer_and_no_provenance(tmp_path: Path) -> None:
+    assert catalogs.updated(Kept(tmp_path), uid=0) is None
+    assert Kept(tmp_path).provenance() is None
+
+
+@pytest.mark.parametrize("spoiled", ["catalog.json", "", ".."], ids=["file", "folder", "folder above"])
+def test_root_does_not_take_names_of_images_from_where_others_can_write(spoiled: str, tmp_path: Path) -> None:
+    copy = Kept(tmp_path / "above/kept")
+    copy.replace(ENTRIES, NOTE)
+    (copy.folder / spoiled).resolve().chmod(0o777)
+
+    with pytest.raises(Problem) as problem:
+        catalogs.updated(copy, uid=0)
+
+    assert "can be written to by others" in problem.value.why
+    assert catalogs.updated(copy, uid=1000) is not None
+
+
+def test_an_update_says_what_it_changed() -> None:
+    before = parse_catalog(b'{"a": {"imageURI": "r.io/a"}, "b": {"imageURI": "r.io/b"}}')
+    now = parse_catalog(b'{"b": {"imageURI": "r.io/b:2"}, "c": {"imageURI": "r.io/c"}}')
+
+    updated = compare(before, now, NOTE, Path("f"))
+
+    assert (updated.added, updated.changed, updated.removed) == (("c",), ("b",), ("a",))
+
+
+def test_a_source_is_an_image_unless_it_is_a_url_or_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "catalog.json").touch()
+
+    files = [as_reference(each) for each in ("https://a.example/b", "./missing.json", "/x", "catalog.json")]
+    assert files == [None] * 4
+    assert as_reference("ghcr.io/schedkit/catalog:1") is not None
+
+
+# Images that are made here
+
+
+def contents(architecture: str = "amd64", **changes: object) -> Contents:
+    platform = Platform("linux", architecture)
+    usual = {"name": "scx_x", "program": b"program", "platform": platform, "labels": {"b": "1", "a": "2"}}
+    return Contents(**(usual | changes))  # type: ignore[arg-type]  # a test's own words
+
+
+def layer(packed: Packed) -> dict[str, tarfile.TarInfo]:
+    [blob] = [each for each in packed.blobs if each.descriptor.media_type.endswith("gzip")]
+    with tarfile.open(fileobj=BytesIO(blob.data)) as archive:
+        return {entry.name: entry for entry in archive}
+
+
+def test_one_program_becomes_a_manifest_and_several_an_index_that_is_sorted() -> None:
+    one, two = pack([contents()]), pack([contents("arm64"), contents("amd64")])
+
+    assert one.top.descriptor.media_type == manifests.IMAGE_MANIFEST
+    assert two.platforms == ("linux/amd64", "linux/arm64")
+    index = manifests.parse_index(two.top.data)
+    assert [str(entry.platform) for entry in index.manifests] == ["linux/amd64", "linux/arm64"]
+    assert [entry.digest for entry in index.manifests] == [
+        each.descriptor.digest for each in two.manifests[:-1]
+    ]
+
+
+def test_an_image_says_nothing_about_the_machine_and_the_time_it_was_made() -> None:
+    entries = layer(pack([contents()])).values()
+
+    assert {(entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname) for entry in entries} == {
+        (0, 0, 0, "", "")
+    }
+    assert pack([contents()]) == pack([contents(labels={"a": "2", "b": "1"})])
+
+
+def test_a_program_lies_where_its_image_starts_it_and_can_be_executed() -> None:
+    packed = pack([contents()])
+
+    config = parse_config(packed.blobs[0].data)
+    assert config.config.entrypoint == ("/usr/bin/scx_x",)
+    assert layer(packed)["usr/bin/scx_x"].mode & 0o111 == 0o111
+    assert config.labels == {"a": "2", "b": "1"}
+
+
+def test_libraries_and_interpreter_lie_where_they_are_looked_for() -> None:
+    packed = pack([contents(libraries={"libx.so.1": b"x"}, interpreter=("/lib64/ld.so.2", b"ld"))])
+
+    assert {"usr/lib/libx.so.1", "lib64", "lib64/ld.so.2"} <= layer(packed).keys()
+    assert "LD_LIBRARY_PATH=/usr/lib" in json.loads(packed.blobs[0].data)["config"]["Env"]
+
+
+def test_a_library_that_is_missing_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
+    program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("libmissing.so.1",))
+
+    with pytest.raises(Problem, match=r"libmissing\.so\.1 for linux/amd64 was not found") as problem:
+        collect(Path("scx_x"), program, [tmp_path])
+    assert str(tmp_path) in problem.value.why
+
+
+def test_a_library_that_is_named_by_a_path_is_refused(tmp_path: Path) -> None:
+    program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("/etc/passwd",))
+
+    with pytest.raises(Problem, match="the library /etc/passwd is not packaged"):
+        collect(Path("scx_x"), program, [tmp_path])
+
+
+@pytest.mark.parametrize(("machine", "platform"), [("x86_64", "linux/amd64"), ("aarch64", "linux/arm64")])
+def test_a_machine_is_called_as_images_call_it(machine: str, platform: str) -> None:
+    assert str(platform_of(machine)) == platform

@@ -1,0 +1,198 @@
+"""What the operator makes of answers to its writes, from an API server that gives them on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from rig import faultproxy, polling
+from rig.cases import daemon_set, pod, running, schedext, through_json
+from rig.faultproxy import Asked, answer, stream
+from rig.kubeclient import JsonObject
+from rig.polling import play
+from schedkit.kube.client import Client
+from schedkit.kube.config import Connection
+from schedkit.kube.controller import serve
+from schedkit.kube.events import Recorder
+from schedkit.kube.retries import Patience
+from schedkit.sked.observing import Cluster
+from schedkit.sked.reconcile import Reconciler
+
+Reply: TypeAlias = Callable[[JsonObject], bytes]
+TORN = b""  # the connection closes instead
+QUOTA = answer(b'{"reason": "Forbidden", "message": "exceeded quota"}', code=403)
+BROKEN = answer(b'{"reason": "InternalError", "message": "failed calling webhook"}', code=500)
+CONFLICT = answer(b'{"reason": "Conflict"}', code=409)
+MISSING = answer(b"{}", code=404)
+
+
+class Api:
+    """Serves one SchedExt, and answers each write as it is told to; the last answer of a kind is for ever."""
+
+    def __init__(self, *served: tuple[str, msgspec.Struct], daemon_sets: list[bytes]) -> None:
+        self.schedext: JsonObject = through_json(schedext("scx"))
+        self.version = 10
+        self.statuses: list[JsonObject] = []  # that were written
+        self.events: list[JsonObject] = []
+        self.tries = 0  # to write a DaemonSet
+        self.to_status: list[bytes] = []  # instead of the regular answer
+        self._served = {kind: through_json(thing) for kind, thing in served}
+        self._to_daemon_sets = daemon_sets
+        self._changed = asyncio.Event()
+
+    async def answer(self, asked: Asked) -> bytes:
+        path, _, query = asked.target.partition("?")
+        kind = path.rpartition("/")[2]
+        if asked.method == "GET":
+            return await self._read(kind, query)
+        if kind == "status":
+            return self._write_status(json.loads(asked.body))
+        if kind == "events":
+            self.events.append(json.loads(asked.body))
+            return answer(asked.body, code=201)
+        self.tries += 1
+        await asyncio.sleep(0.05)  # long enough for anybody who does not wait
+        return self._to_daemon_sets[min(self.tries, len(self._to_daemon_sets)) - 1]
+
+    async def _read(self, kind: str, query: str) -> bytes:
+        if kind == "scx":
+            return answer(json.dumps(self.schedext).encode())
+        if "watch=1" in query:
+            return await self._watched(kind)
+        served = self._served | {"schedexts": self.schedext}
+        items = [served[kind]] if kind in served else []
+        return answer(json.dumps({"metadata": {"resourceVersion": "10"}, "items": items}).encode())
+
+    async def _watched(self, kind: str) -> bytes:
+        await (self._changed if kind == "schedexts" else asyncio.Event()).wait()
+        self._changed.clear()
+        return stream(json.dumps({"type": "MODIFIED", "object": self.schedext}).encode() + b"\n")
+
+    def _write_status(self, body: JsonObject) -> bytes:
+        instead = self.to_status.pop(0) if self.to_status else None
+        if instead == MISSING:
+            return instead
+        stored = self.schedext
+        if body["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+            return CONFLICT
+        self.version += 1
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        stored["status"] = body["status"]
+        self.statuses.append(body["status"])
+        self._changed.set()
+        return answer(json.dumps(stored).encode()) if instead is None else instead
+
+
+def reason(status: JsonObject, kind: str = "Accepted") -> str:
+    return next(str(each["reason"]) for each in status["conditions"] if each["type"] == kind)
+
+
+@asynccontextmanager
+async def manager(api: Api) -> AsyncIterator[Recorder]:
+    """All of it but its lease, and without a process of its own."""
+    patience = Patience(attempts=2, first_delay_s=0.01, longest_delay_s=0.02)
+    with capture_logs():  # in colours, tracebacks cost seconds
+        async with (
+            faultproxy.scripted(api.answer) as server,
+            Client(Connection(server.url), patience=patience) as client,
+            _serving(client) as recorder,
+        ):
+            yield recorder
+
+
+@asynccontextmanager
+async def _serving(client: Client) -> AsyncIterator[Recorder]:
+    recorder = Recorder(client, controller="test", instance="test")
+    cluster, stop = Cluster(client), asyncio.Event()
+    reconciler = Reconciler(cluster, client, recorder)
+    serving = asyncio.create_task(serve(cluster.informers, reconciler.controllers, stop, grace_s=1))
+    try:
+        yield recorder
+    finally:
+        stop.set()
+        await serving
+
+
+@pytest.mark.parametrize(
+    ("no", "tries"),
+    # a patch that the server broke over is repeated at once
+    [pytest.param(QUOTA, 3, id="a quota"), pytest.param(BROKEN, 6, id="a webhook that is down")],
+)
+def test_a_manager_that_starts_beside_what_refuses_its_daemon_sets_writes_no_status(
+    no: bytes, tries: int
+) -> None:
+    """It has to be refused itself to know, and a pod that it sees at once is no reason to say anything."""
+    old = daemon_set(schedext(args=("--old",)))
+    placed = pod(container=running())
+    meta = msgspec.structs.replace(placed.metadata, namespace="default")
+    pods = msgspec.structs.replace(placed, metadata=meta)
+
+    async def scenario() -> None:
+        api = Api(("daemonsets", old), ("pods", pods), daemon_sets=[no])
+        async with manager(api):
+            await polling.soon(lambda: refused(api), "it is told")
+        told, tried = len(api.statuses), api.tries
+
+        async with manager(api):
+            await polling.soon(lambda: api.tries >= tried + tries, "it tried again and again")
+        assert api.statuses[told:] == []
+
+    play(scenario)
+
+
+def refused(api: Api) -> bool:
+    return bool(api.statuses) and reason(api.statuses[-1]) == "DaemonSetRefused"
+
+
+def test_a_server_that_broke_once_has_refused_nothing() -> None:
+    async def scenario() -> None:
+        made = json.dumps({"metadata": {"name": "scx", "namespace": "default", "uid": "its-own"}})
+        api = Api(daemon_sets=[BROKEN, answer(made.encode(), code=201)])
+        async with manager(api):
+            await polling.soon(lambda: api.statuses, "it is reported")
+        assert {reason(each) for each in api.statuses}.isdisjoint({"DaemonSetRefused"})
+
+    play(scenario)
+
+
+def test_a_status_whose_answer_was_lost_is_followed_by_its_events() -> None:
+    async def scenario() -> None:
+        api = Api(daemon_sets=[QUOTA])
+        api.to_status = [TORN]
+        async with manager(api) as recorder:
+            await polling.soon(lambda: api.statuses, "it is written")
+            await _flushed(recorder, lambda: bool(api.events))
+        assert {each["reason"] for each in api.events} >= {"DaemonSetRefused"}
+        assert len(api.statuses) == 1
+
+    play(scenario)
+
+
+def test_nobody_is_told_about_a_schedext_that_was_deleted_before_its_status_was_written() -> None:
+    async def scenario() -> None:
+        api = Api(daemon_sets=[QUOTA])
+        api.to_status = [MISSING] * 50
+        async with manager(api) as recorder:
+            await polling.soon(lambda: len(api.to_status) < 50, "the server says that it is gone")
+            await polling.soon(lambda: api.tries >= 4, "the manager lives on")
+            await recorder.flush(within_s=5)
+        assert api.events == []
+
+    play(scenario)
+
+
+async def _flushed(recorder: Recorder, until: Callable[[], bool]) -> None:
+    """Whatever is recorded is written until that is so."""
+
+    async def probe() -> bool:
+        await recorder.flush(within_s=5)
+        return until()
+
+    await polling.eventually(probe, "events are written", timeout_s=10)

@@ -1,0 +1,251 @@
+"""Policy files, the embedded root, and that no bytes get anything but a refusal out of the parsers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rig.forging import Made, Recipe, Workshop
+from schedkit.model.trust import InvalidPolicy, Refusal
+from schedkit.oci import bundles, rootfiles, simplesigning, statements
+from schedkit.oci.policyfiles import check_policy, read_policy
+from schedkit.oci.trustedroots import InvalidRoot, parse_root
+from schedkit.oci.verification import Question, judge
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    return Workshop().make(Recipe(stamped=True))
+
+
+# --- policy files
+
+
+def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Made) -> None:
+    (tmp_path / "signer.pub").write_bytes(made.public_key)
+    (tmp_path / "root.json").write_bytes(made.root)
+    (tmp_path / "policy.yaml").write_text("{keys: [{path: signer.pub}], trustedRoot: root.json}")
+
+    policy = read_policy(tmp_path / "policy.yaml")
+
+    assert policy.rule.keys[0].content == made.public_key
+    assert rootfiles.document_for(policy, rootfiles.embedded()) == made.root
+    check_policy(policy)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("keys: [{path: missing.pub}]", "missing.pub cannot be read: No such file or directory"),
+        ("keys: []\nkeys: []", "line 1: the key 'keys' stands there twice"),
+        ("keys: [", "is not YAML"),
+        ("[" * 600, "is not YAML"),
+        ("!!python/object:os.system {}", "is not YAML"),
+        ("\x00", "is not YAML"),
+        ("a: &a [*a]", "unknown key 'a'"),
+        (" " * (300 << 10), "has more than"),
+    ],
+)
+def test_a_wrong_policy_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+
+    with pytest.raises(InvalidPolicy) as wrong:
+        read_policy(file)
+
+    assert str(file) in str(wrong.value)
+    assert says in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("keys: [{path: policy.yaml}]", "the key policy.yaml cannot be used: it is no public key"),
+        ("trustedRoot: policy.yaml", "trustedRoot policy.yaml cannot be used"),
+    ],
+)
+def test_files_that_cannot_be_used_are_told_when_a_policy_is_checked(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "policy.yaml").write_text(text)
+
+    with pytest.raises(InvalidPolicy, match=re.escape(says)):
+        check_policy(read_policy(tmp_path / "policy.yaml"))
+
+
+def test_a_weak_key_is_refused(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    weak = rsa.generate_private_key(65537, 1024).public_key()  # noqa: S505 - what is tried
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    (tmp_path / "weak.pub").write_bytes(weak.public_bytes(serialization.Encoding.PEM, form))
+    (tmp_path / "policy.yaml").write_text("keys: [{path: weak.pub}]")
+
+    with pytest.raises(InvalidPolicy, match="RSA from 2048"):
+        check_policy(read_policy(tmp_path / "policy.yaml"))
+
+
+# --- the embedded root
+
+
+def test_the_embedded_root_is_that_of_the_pinned_package() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/sigstoreroot.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_another_embedded_root_than_the_packages_would_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "trusted_root.json").write_text("{}")
+    tool: list[str | Path] = [sys.executable, ROOT / "tools/sigstoreroot.py", "--folder", tmp_path]
+
+    before = subprocess.run([*tool, "--check"], capture_output=True, text=True, check=False)
+    taken = subprocess.run(tool, capture_output=True, text=True, check=False)
+    after = subprocess.run([*tool, "--check"], capture_output=True, text=True, check=False)
+
+    assert (before.returncode, taken.returncode, after.returncode) == (1, 0, 0)
+    assert "trusted_root.json is not the packaged one" in before.stderr
+
+
+def test_the_embedded_root_knows_both_public_logs() -> None:
+    root = parse_root(rootfiles.embedded().document)
+
+    hosts = [log.host for log in root.logs_below("rekor.sigstore.dev")]
+
+    assert hosts == ["rekor.sigstore.dev", "log2025-1.rekor.sigstore.dev"]
+    assert root.logs_below("sigstore.example") == ()
+
+
+def test_a_root_that_nobody_looked_after_is_warned_about() -> None:
+    embedded = rootfiles.embedded()
+    last_day = embedded.origin.taken + rootfiles.OLD_AFTER
+
+    assert embedded.warning(last_day) is None
+    assert "is 181 days old" in str(embedded.warning(last_day + dt.timedelta(days=1)))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda root: root.pop("mediaType"), id="no kind"),
+        pytest.param(lambda root: root.update(mediaType="text/plain"), id="another kind"),
+        pytest.param(lambda root: root["tlogs"][0]["publicKey"].update(rawBytes="AAAA"), id="no key"),
+        pytest.param(
+            lambda root: root["certificateAuthorities"][0]["certChain"].update(certificates=[]),
+            id="no certificate",
+        ),
+        pytest.param(
+            lambda root: root["certificateAuthorities"][0]["certChain"]["certificates"][0].update(
+                rawBytes="AAAA"
+            ),
+            id="not a certificate",
+        ),
+        pytest.param(
+            lambda root: root["tlogs"][0]["publicKey"].update(validFor={"start": "2021-01-01T00:00:00"}),
+            id="a time without a zone",
+        ),
+    ],
+)
+def test_a_wrong_trusted_root_is_refused(made: Made, spoil: Callable[[Any], None]) -> None:
+    root = json.loads(made.root)
+    spoil(root)
+
+    with pytest.raises(InvalidRoot):
+        parse_root(json.dumps(root).encode())
+
+
+# --- no bytes get anything but a refusal out
+
+
+def question(made: Made) -> Question:
+    from rig.forgeries import by_identity
+    from rig.forging import REPOSITORY
+
+    return Question(made.digest, REPOSITORY, by_identity(made).rule, parse_root(made.root))
+
+
+@given(st.data())
+def test_a_bundle_with_any_bytes_changed_is_refused_or_as_good(made: Made, data: st.DataObject) -> None:
+    document = bytearray(made.document)
+    for _ in range(data.draw(st.integers(1, 3))):
+        position = data.draw(st.integers(0, len(document) - 1))
+        document[position] = data.draw(st.integers(0, 255))
+
+    try:
+        verified = judge(bundles.parse_bundle(bytes(document), "here"), question(made))
+    except Refusal:
+        return
+    assert verified.digest == made.digest
+
+
+_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(["AAAA", "0", "-1", "9" * 30]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.data())
+def test_a_bundle_with_any_value_replaced_is_refused_or_as_good(made: Made, data: st.DataObject) -> None:
+    """One value anywhere in the bundle becomes another, of any type."""
+    bundle = json.loads(made.document)
+    holder, key = data.draw(st.sampled_from(list(_places(bundle))))
+    holder[key] = data.draw(_JSON)
+
+    try:
+        verified = judge(bundles.parse_bundle(json.dumps(bundle).encode(), "here"), question(made))
+    except Refusal:
+        return
+    assert verified.digest == made.digest
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - any JSON
+    """Every place in a document that holds a value."""
+    items: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    return [(value, key) for key, _ in items] + [place for _, inner in items for place in _places(inner)]
+
+
+@given(
+    st.binary(max_size=64),
+    st.dictionaries(st.sampled_from(["signature", "certificate", "bundle"]), st.text()),
+)
+def test_a_layer_of_anything_is_refused(payload: bytes, annotations: dict[str, str]) -> None:
+    names = {
+        "signature": "dev.cosignproject.cosign/signature",
+        "certificate": "dev.sigstore.cosign/certificate",
+        "bundle": "dev.sigstore.cosign/bundle",
+    }
+
+    with pytest.raises(Refusal):
+        statements.check_statement(
+            simplesigning.parse_layer(
+                payload, {names[key]: text for key, text in annotations.items()}, "here"
+            ),
+            "sha256:" + "0" * 64,
+            (),
+        )

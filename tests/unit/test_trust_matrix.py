@@ -1,0 +1,181 @@
+"""Every forgery is refused, at the step that is there for it; without its defect it is accepted."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+
+import pytest
+
+from rig.comparison import PAGE, row
+from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
+from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
+from schedkit.model.images import Digest
+from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
+from schedkit.oci.trustedroots import parse_root
+from schedkit.oci.verification import verify
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Workshop:
+    return Workshop()
+
+
+@functools.cache
+def good(workshop: Workshop, recipe: Recipe, policy: Policy, *, pinned: bool) -> Verified:
+    """Many forgeries have the same good artifact before them."""
+    return judged(workshop.make(recipe), policy, pinned=pinned)
+
+
+def judged(made: Made, policy: Policy | TrustPolicy, *, pinned: bool = False) -> Verified:
+    reference = made.reference.pinned(made.digest) if pinned else made.reference
+    chosen = policy if isinstance(policy, TrustPolicy) else policy(made)
+    return verify(made.shelf, reference, chosen, parse_root(made.root))
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{int(case.step)} {case.form}: {case.name}") for case in CASES]
+)
+def test_a_forgery_is_refused_for_its_defect_alone(workshop: Workshop, case: Case) -> None:
+    with pytest.raises(Refusal) as refused:
+        judged(workshop.make(case.bad), case.bad_policy, pinned=case.pinned)
+
+    assert refused.value.step is case.step
+    assert isinstance(good(workshop, case.good, case.policy, pinned=case.pinned), Verified)
+
+
+def test_there_are_forgeries_enough_and_two_for_each_step() -> None:
+    per_step = Counter(case.step for case in CASES)
+
+    assert len(CASES) >= 60
+    assert [step for step in Step if per_step[step] < 2] == []
+
+
+def test_no_two_forgeries_have_the_same_name() -> None:
+    names = Counter((case.form, case.good.leaf is None, case.good.entry, case.name) for case in CASES)
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(Recipe(), id="a bundle, version 0.3"),
+        pytest.param(Recipe(version=f"{OLD_BUNDLE}0.3"), id="a bundle, version 0.3 by its older name"),
+        pytest.param(Recipe(version=f"{OLD_BUNDLE}0.2"), id="a bundle, version 0.2"),
+        pytest.param(Recipe(version=f"{OLD_BUNDLE}0.1"), id="a bundle, version 0.1"),
+        pytest.param(Recipe(entry="v2"), id="a log of the second version, with a timestamp"),
+        pytest.param(Recipe(entry="v2", kind="dsse 0.0.2"), id="an envelope in a log of the second version"),
+        pytest.param(Recipe(kind="intoto 0.0.2"), id="an in-toto entry"),
+        pytest.param(Recipe(stamped=True), id="a promise and a timestamp"),
+        pytest.param(Recipe(simple=True), id="a layer"),
+        pytest.param(Recipe(index=True), id="an index of platforms"),
+        pytest.param(Recipe(simple=True, stamped=True), id="a layer with a timestamp"),
+        pytest.param(Recipe(key="p384"), id="a certificate for P-384"),
+        pytest.param(Recipe(key="rsa"), id="a certificate for RSA"),
+        pytest.param(Recipe(key="ed25519"), id="a certificate for Ed25519"),
+    ],
+)
+def test_a_keyless_signature_is_accepted(workshop: Workshop, recipe: Recipe) -> None:
+    made = workshop.make(recipe)
+
+    verified = judged(made, by_identity)
+
+    assert (verified.digest, verified.mode) == (made.digest, Mode.KEYLESS)
+    assert verified.time == workshop.moment(1)
+
+
+@pytest.mark.parametrize("key", ["p256", "p384", "rsa", "ed25519"])
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+def test_a_signature_by_key_is_accepted(workshop: Workshop, key: str, *, simple: bool) -> None:
+    made = workshop.make(Recipe(leaf=None, entry=None, key=key, simple=simple))
+
+    verified = judged(made, by_key)
+
+    assert (verified.signer, verified.issuer, verified.time) == ("signer.pub", None, None)
+    assert verified.mode is Mode.KEY
+
+
+@pytest.mark.parametrize(
+    "recipe", [Recipe(leaf=None), Recipe(leaf=None, simple=True), Recipe(leaf=None, entry="v2")]
+)
+def test_a_signature_by_key_in_a_log_has_a_time(workshop: Workshop, recipe: Recipe) -> None:
+    assert judged(workshop.make(recipe), by_logged_key).time == workshop.moment(1)
+
+
+def test_the_first_entry_of_a_log_is_an_entry() -> None:
+    """Writers leave out its index, which is zero, and its proof, which is empty."""
+    made = Workshop().make(Recipe(entry="v2"))
+
+    assert b'"treeSize": "1"' in made.document
+    assert b"logIndex" not in made.document
+    assert judged(made, by_identity).digest == made.digest
+
+
+def test_a_signature_of_the_index_is_none_of_the_images_in_it(workshop: Workshop) -> None:
+    """Who wants one platform verified follows the digests in the index, whose bytes were verified."""
+    made = workshop.make(Recipe(index=True))
+    (inner,) = json.loads(made.shelf.manifests[made.digest].data)["manifests"]
+    reference = made.reference.pinned(Digest(inner["digest"]))
+
+    with pytest.raises(Refusal) as refused:
+        verify(made.shelf, reference, by_identity(made), parse_root(made.root))
+
+    assert refused.value.step is Step.EVIDENCE
+
+
+def test_one_good_signature_among_bad_ones_is_enough(workshop: Workshop) -> None:
+    made, stranger = workshop.make(Recipe()), workshop.make(Recipe(signed_with="other"))
+    made.shelf.blobs |= stranger.shelf.blobs
+    made.shelf.manifests |= stranger.shelf.manifests
+    made.shelf.referring[made.digest] = [
+        made.shelf.manifests[holder].descriptor for holder in (stranger.signature, made.signature)
+    ]
+
+    assert judged(made, by_identity).digest == made.digest
+
+
+def test_the_refusal_that_came_furthest_speaks_for_all(workshop: Workshop) -> None:
+    made, near = workshop.make(Recipe(signed_with="other")), workshop.make(Recipe(entry=None))
+    made.shelf.blobs |= near.shelf.blobs
+    made.shelf.manifests |= near.shelf.manifests
+    made.shelf.referring[made.digest] = [
+        made.shelf.manifests[holder].descriptor for holder in (near.signature, made.signature)
+    ]
+
+    with pytest.raises(Refusal) as refused:
+        judged(made, by_identity)
+
+    assert refused.value.step is Step.SIGNATURE
+    assert [other.step for other in refused.value.others] == [Step.LOG]
+
+
+def test_a_proof_is_bound_to_the_digest_and_not_to_the_tag(workshop: Workshop) -> None:
+    made = workshop.make(Recipe())
+    verified = judged(made, by_identity)
+
+    made.shelf.put_manifest(b"{}", "application/vnd.oci.image.manifest.v1+json", "v1")
+
+    assert verified.digest == made.digest != made.shelf.named["v1"]
+    with pytest.raises(Refusal) as refused:
+        judged(made, by_identity)
+    assert refused.value.step is Step.EVIDENCE
+
+
+def test_more_signatures_than_anybody_reads_do_not_take_forever(workshop: Workshop) -> None:
+    made = workshop.make(Recipe(entry=None))
+    made.shelf.referring[made.digest] *= 100_000
+
+    with pytest.raises(Refusal) as refused:
+        judged(made, by_identity)
+
+    assert len(refused.value.others) <= 65
+
+
+def test_the_page_about_forgeries_lists_each_of_them() -> None:
+    """What cosign says to them is asked in the contract tier."""
+    lines = PAGE.read_text().splitlines()
+    listed = [line.split(" | ")[:3] for line in lines if line.startswith("| ") and line[2].isdigit()]
+
+    assert listed == [row(case, {}).split(" | ")[:3] for case in CASES]

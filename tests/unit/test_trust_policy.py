@@ -1,0 +1,284 @@
+"""What a policy file means, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedkit.model import trust
+from schedkit.model.images import Digest
+from schedkit.model.patterns import InvalidPattern, parse_pattern
+from schedkit.model.trust import Identity, InvalidPolicy, Mode, TrustPolicy, Verified, parse_policy
+
+SOURCE = Path(__file__).parents[2] / "src/schedkit"
+WORKFLOW = "https://github.com/schedkit/plumbing/.github/workflows/build.yml@refs/heads/main"
+
+
+def read(path: str) -> bytes:
+    return {"a.pub": b"key a", "b.pub": b"key b", "root.json": b"{}"}[path]
+
+
+def parsed(text: str) -> TrustPolicy:
+    return parse_policy(yaml.safe_load(text), read)
+
+
+def test_a_policy_of_the_contract_is_read() -> None:
+    policy = parsed(r"""
+        keys: [{path: a.pub}]
+        identities:
+          - {issuer: "https://i.test", subjectRegExp: '^https://github\.com/me/.*'}
+        rekorURL: https://rekor.sigstore.dev
+        trustedRoot: root.json
+        requireLog: true
+    """)
+
+    (identity,) = policy.rule.identities
+    assert identity.matches(issuer="https://i.test", subject="https://github.com/me/x")
+    assert not identity.matches(issuer="https://i.test/", subject="https://github.com/me/x")
+    assert policy.rule.keys == (trust.NamedFile("a.pub", b"key a"),)
+    assert (policy.rule.require_log, policy.log_host) == (True, "rekor.sigstore.dev")
+    assert policy.trusted_root == trust.NamedFile("root.json", b"{}")
+
+
+def test_without_a_file_our_own_workflows_are_trusted() -> None:
+    policy = trust.default_policy()
+    (identity,) = policy.rule.identities
+
+    assert identity.matches(issuer=trust.GITHUB_ACTIONS, subject=WORKFLOW)
+    assert not identity.matches(issuer=trust.GITHUB_ACTIONS, subject=f"https://evil.test/{WORKFLOW}")
+    assert not identity.matches(issuer="https://evil.test", subject=WORKFLOW)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "keys: []", "rekorURL: https://rekor.sigstore.dev"])
+def test_an_empty_policy_trusts_nobody(text: str) -> None:
+    assert parsed(text).rule_for("registry.test/image").trusts_nobody
+
+
+def test_the_longest_name_that_fits_a_repository_counts_alone() -> None:
+    policy = parsed("""
+        keys: [{path: a.pub}]
+        repositories:
+          - {match: registry.test/team, keys: [{path: b.pub}]}
+          - {match: registry.test/team/secret}
+    """)
+
+    paths = {
+        name: [key.path for key in policy.rule_for(name).keys]
+        for name in ("registry.test/x", "registry.test/team", "registry.test/team/x", "registry.test/teams")
+    }
+
+    assert paths == {
+        "registry.test/x": ["a.pub"],
+        "registry.test/team": ["b.pub"],
+        "registry.test/team/x": ["b.pub"],
+        "registry.test/teams": ["a.pub"],
+    }
+    assert policy.rule_for("registry.test/team/secret/x").trusts_nobody
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("keyz: []", "unknown key 'keyz'; did you mean keys?"),
+        ("identity: []", "did you mean identities?"),
+        ("identities: [{issuer: a, subjectRegexp: b}]", "did you mean subjectRegExp?"),
+        ("identities: [{issuer: a}]", "identities[0] needs either subject or subjectRegExp"),
+        ("identities: [{issuer: a, issuerRegExp: b, subject: c}]", "either issuer or issuerRegExp"),
+        (
+            "identities: [{issuer: a, subjectRegExp: '(?=x)'}]",
+            "identities[0].subjectRegExp is not an expression",
+        ),
+        ("identities: [{issuer: a, subject: ''}]", "identities[0].subject is ''"),
+        ("identities: {issuer: a}", "identities is not a list"),
+        ("keys: [a.pub]", "keys[0] is not a mapping"),
+        ("keys: [{}]", "keys[0] names no file"),
+        ("requireLog: yes please", "write true or false"),
+        ("rekorURL: rekor.sigstore.dev", "is no URL"),
+        ("repositories: [{match: 'https://registry.test'}]", "repositories[0].match 'https://registry.test'"),
+        ("repositories: [{match: a.test}, {match: a.test}]", "has a rule already"),
+        ("repositories: [{match: a.test, key: []}]", "did you mean keys?"),
+        ("just a text", "the policy is not a mapping"),
+        (f"identities: [{{issuer: {'a' * 3000}, subject: b}}]", "at most 2048"),
+        ("keys: [" + "{path: a.pub}," * 65 + "]", "at most 64"),
+    ],
+)
+def test_a_wrong_policy_is_told_where_and_what_to_write(text: str, says: str) -> None:
+    with pytest.raises(InvalidPolicy) as wrong:
+        parsed(text)
+
+    assert says in str(wrong.value)
+
+
+def test_a_fingerprint_changes_with_everything_that_could_change_a_verdict() -> None:
+    texts = [
+        "keys: [{path: a.pub}]",
+        "keys: [{path: b.pub}]",
+        "{keys: [{path: a.pub}], requireLog: true}",
+        "identities: [{issuer: a, subject: b}]",
+        "identities: [{issuer: a, subjectRegExp: b}]",
+        "identities: [{issuer: b, subject: a}]",
+        "{keys: [{path: a.pub}], rekorURL: 'https://a.test'}",
+        "{keys: [{path: a.pub}], trustedRoot: root.json}",
+        "repositories: [{match: a.test, keys: [{path: a.pub}]}]",
+        "repositories: [{match: b.test, keys: [{path: a.pub}]}]",
+    ]
+
+    assert len({parsed(text).fingerprint for text in texts}) == len(texts)
+    assert parsed(texts[0]).fingerprint == parsed(texts[0]).fingerprint
+
+
+def test_a_fingerprint_changes_with_the_bytes_of_a_key() -> None:
+    document = {"keys": [{"path": "a.pub"}]}
+    before = parse_policy(document, lambda _: b"one").fingerprint
+    after = parse_policy(document, lambda _: b"two").fingerprint
+
+    assert before != after
+
+
+# --- expressions
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "fits"),
+    [
+        (r"^https://github\.com/schedkit/.*", WORKFLOW, True),
+        (r"https://github\.com/schedkit/.*", f"x{WORKFLOW}", False),
+        (r".*/build\.yml@refs/(heads|tags)/[^/]+$", WORKFLOW, True),
+        (r"a|b", "ab", False),
+        (r"^a$|^b$", "b", True),
+        (r"[\w.-]+@rig\.test", "some.one@rig.test", True),
+        (r"(a{2,3}b?)+", "aabaaa", True),
+        (r".*", "two\nlines", False),
+        (r"", "", True),
+    ],
+)
+def test_an_expression_has_to_fit_the_whole_name(expression: str, text: str, *, fits: bool) -> None:
+    assert parse_pattern(expression).matches(text) is fits
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("(a+)+b", "a" * 2000),
+        ("(a|a)*b", "a" * 2000),
+        (".*.*.*.*.*.*.*.*x", "a" * 2000),
+        ("(.*)*x", "a" * 2000),
+    ],
+)
+def test_an_expression_that_would_backtrack_for_ages_does_not(expression: str, text: str) -> None:
+    """Python's own needs longer than the universe has; the test's time limit would end it."""
+    assert not parse_pattern(expression).matches(text)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *(
+            "(?=a)",
+            "(?i)a",
+            r"(a)\1",
+            "a**",
+            "a{2",
+            "a{3,2}",
+            "a{9999}",
+            "(",
+            ")",
+            "[a",
+            "[]",
+            "[z-a]",
+            "a^b",
+            r"\b",
+        ),
+        *("+a", "a" * 600, "((((a{200}){200}){200}){200})", "(" * 40 + "a" + ")" * 40),
+    ],
+)
+def test_an_expression_that_is_not_accepted_is_explained(expression: str) -> None:
+    with pytest.raises(InvalidPattern):
+        parse_pattern(expression)
+
+
+def test_a_name_longer_than_any_fits_nothing() -> None:
+    assert not parse_pattern(".*").matches("a" * 2049)
+    assert not trust.Exactly("a" * 2049).matches("a" * 2049)
+
+
+_ATOMS = st.sampled_from(["a", "b", "c", ".", "[ab]", "[^a]", r"\d", r"\.", "[a-c-]"])
+_EXPRESSIONS = st.recursive(
+    _ATOMS,
+    lambda inner: (
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{1,2}", "{2}", "{1,}"])).map(
+            lambda two: f"({two[0]}){two[1]}"
+        )
+        | st.lists(inner, min_size=1, max_size=3).map("".join)
+        | st.lists(inner, min_size=2, max_size=3).map(lambda some: f"({'|'.join(some)})")
+    ),
+    max_leaves=6,
+)
+
+
+@given(_EXPRESSIONS, st.text("abc.1\n", max_size=6))
+def test_expressions_mean_what_they_mean_in_python(expression: str, text: str) -> None:
+    expected = re.fullmatch(expression, text, re.ASCII) is not None
+
+    assert parse_pattern(expression).matches(text) is expected
+
+
+# --- the proof
+
+
+def test_nobody_makes_a_proof_but_verification() -> None:
+    facts = (Digest("sha256:" + "0" * 64), "registry.test/image", "somebody", None, None, Mode.KEY)
+    genuine = trust._attest(  # noqa: SLF001 - the one way, which a test below guards
+        digest=facts[0], repository=facts[1], signer=facts[2], issuer=None, time=None, mode=Mode.KEY
+    )
+    ways: dict[str, Callable[[], object]] = {
+        "call it": lambda: Verified(*facts, object()),
+        "leave the proof out": lambda: Verified(*facts),  # type: ignore[call-arg]  # what is tried
+        "change a copy": lambda: dataclasses.replace(genuine, digest=facts[0]),  # type: ignore[call-arg]  # as above
+        "copy it": lambda: copy.copy(genuine),
+        "copy it whole": lambda: copy.deepcopy(genuine),
+        "send it": lambda: pickle.dumps(genuine),
+        "decode it": lambda: msgspec.convert(dict(zip(Verified.__slots__, facts, strict=True)), Verified),
+        "derive from it": lambda: type("Forged", (Verified,), {}),
+        "assign to it": lambda: setattr(genuine, "digest", "sha256:" + "1" * 64),
+        "make an empty one": lambda: object.__new__(Verified).digest,
+    }
+
+    made = []
+    for way, attempt in ways.items():
+        try:
+            attempt()
+        except (TypeError, AttributeError, ValueError, msgspec.ValidationError):
+            continue
+        made.append(way)
+
+    assert made == []
+
+
+def test_the_way_to_make_a_proof_is_used_where_it_is_earned() -> None:
+    """Python hides nothing; this test is what keeps others from it."""
+    users = {
+        str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.py")
+        if re.search(r"\b_attest\b|\b_PROOF\b", file.read_text()) and file.name != "trust.py"
+    }
+
+    assert users <= {"oci/verification.py", "oci/verdicts.py"}
+
+
+def test_an_identity_needs_both_to_fit() -> None:
+    identity = Identity(trust.Exactly("i"), parse_pattern("s"))
+
+    answers = {pair: identity.matches(issuer=pair[0], subject=pair[1]) for pair in ("is", "ix", "xs", "xx")}
+
+    assert answers == {"is": True, "ix": False, "xs": False, "xx": False}

@@ -1,0 +1,208 @@
+"""Verdicts are kept for what they were reached for, and believed only from where nobody else can write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rig.errors import Unavailable
+from rig.forgeries import by_identity
+from rig.forging import Made, Recipe, Shelf, Workshop
+from schedkit.model.images import Reference
+from schedkit.model.trust import Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.oci.errors import Unreachable
+from schedkit.oci.sources import Content
+from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, from_json, to_json, verify_once
+
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    return Workshop().make(Recipe())
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Verdicts:
+    return Verdicts(tmp_path / "verdicts")
+
+
+class Outage(Shelf):
+    """A registry that cannot be reached."""
+
+    def resolve(self, reference: Reference) -> Content:
+        raise Unreachable(f"{reference} cannot be reached")
+
+
+def kept(verdicts: Verdicts, made: Made) -> Verified:
+    """A verdict, reached and kept."""
+    return verify_once(verdicts, made.shelf, made.reference, by_identity(made), made.root)
+
+
+def again(verdicts: Verdicts, made: Made, policy: TrustPolicy | None = None) -> Verified:
+    """The same question by digest, while the registry is away."""
+    pinned = made.reference.pinned(made.digest)
+    return verify_once(verdicts, Outage(), pinned, policy or by_identity(made), made.root)
+
+
+def test_a_verdict_outlives_an_outage(verdicts: Verdicts, made: Made) -> None:
+    first = kept(verdicts, made)
+
+    assert again(verdicts, made) == first
+
+
+def test_without_a_verdict_an_outage_is_an_outage(verdicts: Verdicts, made: Made) -> None:
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_a_tag_needs_the_registry_but_not_the_evidence(verdicts: Verdicts, made: Made) -> None:
+    first = kept(verdicts, made)
+    bare = Shelf()
+    bare.manifests, bare.named = made.shelf.manifests, made.shelf.named
+
+    assert verify_once(verdicts, bare, made.reference, by_identity(made), made.root) == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda policy: msgspec.structs.replace(policy, rule=Rule()), id="the signers"),
+        pytest.param(lambda policy: msgspec.structs.replace(policy, log_url="https://a.test"), id="the log"),
+        pytest.param(
+            lambda policy: msgspec.structs.replace(policy, repositories={"a.test": policy.rule}),
+            id="a rule elsewhere",
+        ),
+    ],
+)
+def test_another_policy_wants_another_verdict(
+    verdicts: Verdicts, made: Made, change: Callable[[TrustPolicy], TrustPolicy]
+) -> None:
+    kept(verdicts, made)
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made, change(by_identity(made)))
+
+
+def test_another_trusted_root_wants_another_verdict(made: Made) -> None:
+    policy = by_identity(made)
+
+    assert beliefs(policy, made.root) != beliefs(policy, made.root + b" ")
+
+
+def test_a_trusted_root_that_is_none_is_a_refusal(verdicts: Verdicts, made: Made) -> None:
+    with pytest.raises(Refusal) as refused:
+        verify_once(verdicts, made.shelf, made.reference, by_identity(made), b"{}")
+
+    assert refused.value.step is Step.RULE
+
+
+def test_a_verdict_can_be_handed_to_the_process_that_asked(verdicts: Verdicts, made: Made) -> None:
+    verified, believed = kept(verdicts, made), beliefs(by_identity(made), made.root)
+    sent = to_json(verified, believed)
+
+    assert from_json(sent, made.digest, verified.repository, believed) == verified
+    assert from_json(sent, made.digest, verified.repository, "something else") is None
+
+
+def test_another_repository_wants_another_verdict(verdicts: Verdicts, made: Made) -> None:
+    verified = kept(verdicts, made)
+    believed = beliefs(by_identity(made), made.root)
+
+    assert verdicts.find(made.digest, verified.repository, believed) == verified
+    assert verdicts.find(made.digest, f"{verified.repository}/other", believed) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"[" * 9999, b'{"digest": 1}'])
+def test_a_verdict_that_cannot_be_read_is_ignored(verdicts: Verdicts, made: Made, data: bytes) -> None:
+    kept(verdicts, made)
+    (file,) = verdicts.folder.iterdir()
+    file.write_bytes(data)
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_a_verdict_under_another_name_is_ignored(verdicts: Verdicts, made: Made) -> None:
+    """Renaming one verdict to the name of another does not make it one."""
+    kept(verdicts, made)
+    (file,) = verdicts.folder.iterdir()
+    file.write_bytes(file.read_bytes().replace(made.digest.encode(), b"sha256:" + b"0" * 64))
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_folder_that_others_can_write_to_is_not_believed(verdicts: Verdicts, made: Made, mode: int) -> None:
+    kept(verdicts, made)
+    verdicts.folder.chmod(mode)
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_a_folder_below_one_that_others_can_write_to_is_not_believed(tmp_path: Path, made: Made) -> None:
+    verdicts = Verdicts(tmp_path / "shared" / "verdicts")
+    kept(verdicts, made)
+    (tmp_path / "shared").chmod(0o777)
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_a_file_that_others_can_write_to_is_not_believed(verdicts: Verdicts, made: Made) -> None:
+    kept(verdicts, made)
+    (file,) = verdicts.folder.iterdir()
+    file.chmod(0o666)
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_a_link_is_not_followed(tmp_path: Path, made: Made) -> None:
+    kept(Verdicts(tmp_path / "real"), made)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    with pytest.raises(Unreachable):
+        again(Verdicts(tmp_path / "link"), made)
+
+
+@pytest.mark.parametrize("part", ["folder", "file"])
+def test_what_belongs_to_somebody_else_is_not_believed(verdicts: Verdicts, made: Made, part: str) -> None:
+    if os.geteuid() != 0:
+        raise Unavailable("a folder of somebody else", "only root can give one away", "run it as root")
+    kept(verdicts, made)
+    (file,) = verdicts.folder.iterdir()
+    os.chown(verdicts.folder if part == "folder" else file, NOBODY, NOBODY)
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path, made: Made) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    assert kept(Verdicts(tmp_path / "file" / "verdicts"), made).digest == made.digest
+
+
+def test_verdicts_are_in_the_users_cache() -> None:
+    home = Path("/home/somebody")
+
+    assert default_folder({}, home) == home / ".cache/schedkit/verdicts"
+    assert default_folder({"XDG_CACHE_HOME": "/var/cache"}, home) == Path("/var/cache/schedkit/verdicts")
+    assert default_folder({"XDG_CACHE_HOME": "relative"}, home) == home / ".cache/schedkit/verdicts"
+
+
+def test_a_kept_verdict_is_found_without_loading_cryptography() -> None:
+    """It would take several times as long as everything else."""
+    names = "schedkit.oci.policyfiles, schedkit.oci.rootfiles, schedkit.oci.verdicts"
+    program = f"import sys, {names}; sys.exit('cryptography' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
