@@ -1,4 +1,7 @@
-"""`schedctl` on a machine with Podman: what it says is what the kernel shows to others."""
+"""`schedctl` on a machine with Podman: what it says is what the kernel shows to others.
+
+Every call starts an interpreter, which takes seconds in an emulated guest: what is shown elsewhere is `full`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rig import images, polling, schedext, schedulers
+from rig import images, polling, schedext
 from rig.podman import Podman
 from rig.schedext import Launcher
 
@@ -140,6 +143,7 @@ def test_a_stranger_keeps_the_kernel_and_is_named(schedctl: Schedctl, launcher: 
     assert (schedext.ops(), ids(schedctl.podman)) == ("totally_different", [])
 
 
+@pytest.mark.full
 def test_an_ops_name_unlike_the_images_is_running_and_not_a_mismatch(schedctl: Schedctl) -> None:
     ran = schedctl.run("alias")
 
@@ -147,6 +151,7 @@ def test_an_ops_name_unlike_the_images_is_running_and_not_a_mismatch(schedctl: S
     assert schedctl.status()[1]["status"] == "running"
 
 
+@pytest.mark.full
 def test_a_killed_run_leaves_what_the_next_one_sees_and_removes(schedctl: Schedctl) -> None:
     image = images.scheduler("slow")
     reference = f"{HOST}/slow@{images.digest(image)}"
@@ -166,6 +171,7 @@ def test_a_killed_run_leaves_what_the_next_one_sees_and_removes(schedctl: Schedc
     assert ids(schedctl.podman) == []
 
 
+@pytest.mark.full
 def test_an_image_for_other_machines_is_refused_before_it_is_loaded(schedctl: Schedctl) -> None:
     refused = schedctl.run("fifo", layout=images.foreign_scheduler())
 
@@ -174,6 +180,7 @@ def test_an_image_for_other_machines_is_refused_before_it_is_loaded(schedctl: Sc
     assert "loading" not in refused.stderr
 
 
+@pytest.mark.full
 def test_attached_its_output_and_exit_code_are_those_of_the_program(schedctl: Schedctl) -> None:
     ended = schedctl.run("bad_init", "--attach")
 
@@ -182,6 +189,7 @@ def test_attached_its_output_and_exit_code_are_those_of_the_program(schedctl: Sc
     assert ids(schedctl.podman) == []
 
 
+@pytest.mark.full
 def test_without_a_signature_nothing_runs(schedctl: Schedctl) -> None:
     image = images.scheduler("fifo")
 
@@ -198,4 +206,3 @@ def test_the_doctor_finds_this_machine_well(schedctl: Schedctl) -> None:
 
     assert json.loads(said.stdout)["summary"]["blocking"] == 0, said.stdout
     assert said.returncode == 0
-    assert schedulers.built().is_dir()
