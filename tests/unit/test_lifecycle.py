@@ -101,6 +101,13 @@ def test_a_kernel_that_is_not_free_gets_none(machine: Host, what: str, remedy: s
     assert remedy in refused.remedy
 
 
+def test_none_is_started_while_somebody_holds_an_old_one() -> None:
+    machine = host(seen())._replace(lingering=(STRANGER,))
+
+    assert refusal(plan_run(machine)).remedy == "end it first: `kill 99`"
+    assert isinstance(plan_run(machine, is_forced=True), tuple)
+
+
 def test_by_force_the_kernel_is_asked_although_it_is_taken_but_never_with_two_of_ours() -> None:
     assert plan_run(host(seen(State.ENABLED, STRANGER)), is_forced=True) == (
         Create(),

@@ -30,7 +30,7 @@ from schedkit.schedctl.orders import Order, arguments, name_of
 from schedkit.schedctl.output import Answer, Format, render
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.status import StatusShown
-from schedkit.schedctl.wiring import SOCKETS, runtimes, socket_of
+from schedkit.schedctl.wiring import SOCKETS, drivers, runtimes, socket_of
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -140,7 +140,15 @@ def test_the_socket_that_is_named_is_the_chosen_drivers() -> None:
 
     assert socket_of(settings, "containerd") == Path("/x.sock")
     assert socket_of(settings, "podman") == SOCKETS["podman"]
-    assert list(runtimes(settings)) == ["containerd", "podman"]
+    assert drivers(settings) == ["containerd", "podman"]
+
+
+def test_only_runtimes_whose_sockets_are_there_are_asked(tmp_path: Path) -> None:
+    there = tmp_path / "podman.sock"
+    there.touch()
+
+    assert "podman" in runtimes(Settings(socket=str(there)))
+    assert "podman" not in runtimes(Settings(socket=str(tmp_path / "none.sock")))
 
 
 # What ps and doctor say

@@ -37,6 +37,7 @@ class Host(NamedTuple):
 
     observation: HostObservation
     containers: tuple[Known, ...] | None  # None: no runtime answered
+    lingering: tuple[Process, ...] = ()  # they hold schedulers that the kernel has ejected
 
     @property
     def running(self) -> tuple[Known, ...]:
@@ -129,12 +130,20 @@ def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:
         named = _named(host.running)
         why = "a kernel runs one scheduler at a time"
         return Refused(f"{named} runs already", why, "stop it first: `schedctl stop`")
-    if kernel.state is State.DISABLED or is_forced:
+    if is_forced:
         return None
+    if kernel.state is State.DISABLED:
+        return _lingering(host.lingering[0]) if host.lingering else None
     if not kernel.state.is_settled:
         why = kernel.problem or f"it says `{kernel.state}`"
         return Refused("the kernel is still between schedulers", why, "try again in a moment")
     return _taken(kernel.ops or "a scheduler", host.owner)
+
+
+def _lingering(process: Process) -> Refused:
+    """On some kernels the late end of an old link takes the next scheduler along."""
+    what = f"process {process.pid} ({process.command}) still holds a scheduler that the kernel has ejected"
+    return Refused(what, "its end would take the next scheduler along", f"end it first: `kill {process.pid}`")
 
 
 def _taken(ops: str, owner: Owner) -> Refused:

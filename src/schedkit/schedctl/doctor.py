@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -46,12 +45,13 @@ def command(settings: Settings, kernel_config: Path | None, btf: Path | None) ->
     """Check whether this machine can run schedulers; exits 1 if it cannot."""
     if kernel_config or btf:  # of a kernel that does not run yet
         return answer(Facts(machine.describe(config=kernel_config, btf=btf)))
-    return answer(Facts(machine.observe(wiring.ROOT), ask(wiring.ROOT, settings, wiring.runtimes(settings))))
+    return answer(Facts(machine.observe(wiring.ROOT), ask(wiring.ROOT, settings)))
 
 
-def ask(root: Path, settings: Settings, runtimes: Mapping[str, Runtime]) -> tuple[RuntimeFacts, ...]:
-    """What is known about each runtime."""
-    return tuple(_facts(root, settings, driver, runtime) for driver, runtime in runtimes.items())
+def ask(root: Path, settings: Settings) -> tuple[RuntimeFacts, ...]:
+    """What is known about each runtime, also about one that is not installed."""
+    drivers = wiring.drivers(settings)
+    return tuple(_facts(root, settings, each, wiring.runtime(settings, each)) for each in drivers)
 
 
 def _facts(root: Path, settings: Settings, driver: str, runtime: Runtime) -> RuntimeFacts:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedkit.kernel import observation
 from schedkit.model.host import HostObservation, should_wait
 from schedkit.model.lifecycle import Host, Known
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError
-from schedkit.runtimes.port import Runtime
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.port import Runtime
 
 _POLL_S = 0.05
 

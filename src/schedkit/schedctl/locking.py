@@ -19,7 +19,7 @@ _LONGEST_NOTE = 200
 @contextmanager
 def exclusive(path: Path, doing: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Wait until nobody else changes the scheduler, and keep others waiting; it ends with its process."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = _open(path)
     try:
         _acquire(descriptor, time.monotonic() + patience_s)
         os.ftruncate(descriptor, 0)
@@ -27,6 +27,14 @@ def exclusive(path: Path, doing: str, *, patience_s: float = PATIENCE_S) -> Iter
         yield
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except PermissionError as error:
+        why = f"{path} is not for this user"
+        raise Problem("cannot change the scheduler", why=why, remedy="run as root") from error
 
 
 def _acquire(descriptor: int, deadline: float) -> None:

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import click
 
+from schedkit.kernel import ownership
+from schedkit.model.evidence import leftovers
 from schedkit.model.kernel import parse_version
 from schedkit.model.lifecycle import Action, After, Refused, plan_run
 from schedkit.model.trust import Verified
@@ -95,8 +97,8 @@ def command(
 
 
 def _run(settings: Settings, chosen: Chosen, order: Order, trust: Trust | None) -> Answer:
-    runtimes = wiring.runtimes(settings)
-    runtime = runtimes[settings.driver]
+    runtime = wiring.runtime(settings, settings.driver)
+    runtimes = {**wiring.runtimes(settings), settings.driver: runtime}
     runtime.version()  # without an answer, and where another scheduler runs, nothing need be fetched
     _plan(settings, order)
     ready = _prepare(settings, chosen, trust, runtime)
@@ -119,7 +121,9 @@ def _run(settings: Settings, chosen: Chosen, order: Order, trust: Trust | None) 
 
 
 def _plan(settings: Settings, order: Order) -> tuple[Action, ...]:
-    host = hosts.look(wiring.ROOT, wiring.runtimes(settings)).host
+    look = hosts.look(wiring.ROOT, wiring.runtimes(settings))
+    lingering = leftovers(look.observation.kernel, ownership.gather(wiring.ROOT))
+    host = look.host._replace(lingering=lingering)
     plan = plan_run(host, after=order.after, is_forced=order.force)
     if isinstance(plan, Refused):
         raise problem(plan)

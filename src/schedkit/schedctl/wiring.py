@@ -28,9 +28,24 @@ SOCKETS = {"podman": Path("/run/podman/podman.sock"), "containerd": Path("/run/c
 
 
 def runtimes(settings: Settings) -> dict[str, Runtime]:
-    """Every container runtime by its driver's name, the chosen one first; none has been asked anything."""
-    drivers = sorted(SOCKETS, key=lambda driver: driver != settings.driver)
-    return {driver: runtime(settings, driver) for driver in drivers}
+    """The runtimes whose sockets are there, by driver, the chosen one first; none has been asked anything."""
+    return {driver: runtime(settings, driver) for driver in drivers(settings) if _is_there(settings, driver)}
+
+
+def drivers(settings: Settings) -> list[str]:
+    """All of them, the chosen one first."""
+    return sorted(SOCKETS, key=lambda driver: driver != settings.driver)
+
+
+def _is_there(settings: Settings, driver: str) -> bool:
+    """Whether it is worth importing; one that we may not see counts, and says so itself when it is asked."""
+    try:
+        socket_of(settings, driver).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def runtime(settings: Settings, driver: str) -> Runtime:
