@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -12,21 +13,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schedkit.model.catalog import Entry, Listed
+from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.host import HostObservation
-from schedkit.model.images import parse_reference
+from schedkit.model.images import Digest, parse_reference
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.model.readiness import Facts, KernelFacts, RuntimeFacts
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError
+from schedkit.runtimes.specs import Mount
 from schedkit.schedctl import acting, doctor, hosts, locking, ps, status
 from schedkit.schedctl.choosing import Chosen
 from schedkit.schedctl.errors import ExitCode, Problem, explain
 from schedkit.schedctl.hosts import Found, Look
-from schedkit.schedctl.labels import CATALOG_NAME, DIGEST, SIGNER
-from schedkit.schedctl.orders import Order, arguments, name_of
+from schedkit.schedctl.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
+from schedkit.schedctl.orders import Order, arguments, describe, mounts, name_of, privileges
 from schedkit.schedctl.output import Answer, Format, render
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.status import StatusShown
@@ -214,6 +216,47 @@ def test_a_preset_that_there_is_not_is_refused(chosen: Chosen) -> None:
 def test_a_container_is_called_as_the_catalog_or_the_repository_does() -> None:
     assert name_of(LISTED) == "scx_fifo"
     assert name_of(Chosen(LISTED.reference, None)) == "fifo"
+
+
+def test_a_container_carries_what_it_is_and_nothing_that_is_not_known() -> None:
+    digest = Digest(f"sha256:{'0' * 64}")
+    order = Order(args=("--more",), preset="server")
+
+    carried = describe(LISTED, order, LISTED.reference.pinned(digest), None, None)
+
+    assert json.loads(carried.pop(OPTIONS)) == {
+        "args": ["--more"],
+        "preset": "server",
+        "leastPrivilege": False,
+    }
+    assert carried == {
+        CATALOG_NAME: "scx_fifo",
+        IMAGE: "registry.example/schedulers/fifo:1",
+        DIGEST: digest,
+    }
+
+
+def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_path: Path) -> None:
+    (tmp_path / "boot").mkdir()
+    config = tmp_path / "boot/config-6.18"
+    config.write_text("CONFIG_BPF=y\n")
+    sockets = Mount(str(tmp_path / "var/run/scx"), "/var/run/scx")
+
+    assert mounts(tmp_path, "6.18") == (sockets, Mount(str(config), "/boot/config-6.18", read_only=True))
+
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_BPF=y\n"))
+    assert mounts(tmp_path, "6.18") == (sockets,)
+
+
+def test_the_capabilities_of_the_catalog_are_added_to_what_all_need() -> None:
+    listed = Listed("x", Entry("registry.example/x", needs=Needs(capabilities=("SYS_NICE", "BPF"))), "test")
+
+    assert privileges(Chosen(LISTED.reference, listed)).capabilities == (
+        "CAP_BPF",
+        "CAP_PERFMON",
+        "CAP_SYS_NICE",
+    )
 
 
 def test_last_words_are_told_on_one_line() -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedkit.kernel import observation
-from schedkit.model.host import HostObservation, should_wait
-from schedkit.model.lifecycle import Host, Known
+from schedkit.model.host import HostObservation, OurContainer, should_wait
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError
 
 if TYPE_CHECKING:
+    from schedkit.model.lifecycle import Host, Known
     from schedkit.runtimes.port import Runtime
 
 _POLL_S = 0.05
@@ -29,10 +29,22 @@ class Found(NamedTuple):
     container: Container
 
     @property
+    def is_running(self) -> bool:
+        """Whether it may hold the kernel's scheduler."""
+        return self.container.state is State.RUNNING
+
+    @property
+    def ours(self) -> OurContainer:
+        """The same for proofs of ownership."""
+        return OurContainer(self.container.id, self.container.name, self.container.pid or 0)
+
+    @property
     def known(self) -> Known:
-        """What decisions need of it."""
+        """The same for decisions about changes."""
+        from schedkit.model.lifecycle import Known  # noqa: PLC0415 - `status` changes nothing
+
         one = self.container
-        return Known(self.driver, one.id, one.name, one.state is State.RUNNING, one.pid or 0)
+        return Known(self.driver, one.id, one.name, self.is_running, one.pid or 0)
 
 
 class Look(NamedTuple):
@@ -43,8 +55,15 @@ class Look(NamedTuple):
     problems: tuple[str, ...] = ()  # of runtimes that are there, and did not answer
 
     @property
+    def running(self) -> tuple[Found, ...] | None:
+        """Those of the containers that run; None: no runtime answered."""
+        return self.containers and tuple(each for each in self.containers if each.is_running)
+
+    @property
     def host(self) -> Host:
-        """The same for decisions."""
+        """The same for decisions about changes."""
+        from schedkit.model.lifecycle import Host  # noqa: PLC0415 - as above
+
         known = None if self.containers is None else tuple(each.known for each in self.containers)
         return Host(self.observation, known)
 

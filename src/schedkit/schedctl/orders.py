@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedkit.kernel import machine
+from schedkit.model.images import Reference
 from schedkit.model.lifecycle import After
 from schedkit.model.trust import Verified
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
@@ -68,21 +69,21 @@ def specify(
         name=name_of(chosen),
         image=image,
         args=arguments(chosen, order),
-        labels=describe(chosen, order, found, signed, policy),
-        privileges=_privileges(chosen) if order.least_privilege else Privileged(),
-        mounts=_mounts(root, os.uname().release),
+        labels=describe(chosen, order, found.reference, signed, policy),
+        privileges=privileges(chosen) if order.least_privilege else Privileged(),
+        mounts=mounts(root, os.uname().release),
     )
 
 
 def describe(
-    chosen: Chosen, order: Order, found: Fetchable, signed: Verified | None, policy: str | None
+    chosen: Chosen, order: Order, found: Reference, signed: Verified | None, policy: str | None
 ) -> dict[str, str]:
     """All that somebody who finds the container may ask; what is not known is absent."""
     options = {"args": order.args, "preset": order.preset, "leastPrivilege": order.least_privilege}
     known = {
         labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
         labels.IMAGE: str(chosen.reference),
-        labels.DIGEST: str(found.reference.digest),
+        labels.DIGEST: str(found.digest),
         labels.SIGNER: signed.signer if signed else None,
         labels.POLICY: policy,
         labels.OPTIONS: json.dumps(options),
@@ -90,14 +91,15 @@ def describe(
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _privileges(chosen: Chosen) -> LeastPrivilege:
+def privileges(chosen: Chosen) -> LeastPrivilege:
+    """What every scheduler needs, and what this one needs beside by the catalog."""
     needs = chosen.listed.entry.needs if chosen.listed else None
     usual = LeastPrivilege().capabilities
     more = (f"CAP_{each.removeprefix('CAP_')}" for each in (needs.capabilities if needs else None) or ())
     return LeastPrivilege(tuple(dict.fromkeys((*usual, *more))))
 
 
-def _mounts(root: Path, release: str) -> tuple[Mount, ...]:
+def mounts(root: Path, release: str) -> tuple[Mount, ...]:
     """The folder of sockets, and the kernel's config where libbpf looks, unless it is seen there anyway."""
     sockets = root / _SOCKETS
     sockets.mkdir(parents=True, exist_ok=True)

@@ -11,8 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
@@ -25,16 +24,14 @@ Format: TypeAlias = Literal["text", "json", "yaml"]
 FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows under headings."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(NamedTuple):
     """Names with their values; a value of several lines is continued below itself."""
 
     pairs: Sequence[tuple[str, str]]
@@ -43,14 +40,13 @@ class Fields:
 Block: TypeAlias = str | Table | Fields
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A result, how people read it, and how the verb ends."""
 
     result: Result | Mapping[str, Any]
     text: Sequence[Block] = ()
     exit_code: ExitCode = ExitCode.DONE
-    warnings: Sequence[str] = field(default=())  # for people, on stderr
+    warnings: Sequence[str] = ()  # for people, on stderr
 
 
 def answering(verb: Callable[..., Answer]) -> Callable[..., None]:

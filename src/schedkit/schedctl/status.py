@@ -79,9 +79,8 @@ def command(settings: Settings) -> Answer:
 
 def answer(look: Look, driver: str) -> Answer:
     """The answer to one look; `driver` is the one to name when no container of ours runs."""
-    host = look.host
-    ours = None if host.containers is None else [each.ours for each in host.running]
-    verdict = judge(look.observation, ours)
+    running = look.running
+    verdict = judge(look.observation, None if running is None else [each.ours for each in running])
     scheduler = _scheduler(look, verdict.owner)
     shown = describe(look, verdict, scheduler, driver)
     code = ExitCode.DISCREPANCY if verdict.exit_code else ExitCode.DONE
@@ -89,7 +88,7 @@ def answer(look: Look, driver: str) -> Answer:
 
 
 def _scheduler(look: Look, owner: Owner) -> Found | None:
-    running = [each for each in look.containers or () if each.known.is_running]
+    running = look.running or ()
     owning = [each for each in running if each.container.id == owner.container_id]
     return next(iter(owning or running), None)
 
