@@ -88,17 +88,27 @@ def test_a_wrong_value_is_told_the_variable_of_make_and_what_it_may_be(
 @pytest.mark.parametrize("cache", ["/with a space", "/with'quote", '/with"quote', "relative"])
 def test_the_rig_refuses_the_caches_that_make_refuses_in_the_same_words(cache: str) -> None:
     told = f"set XDG_CACHE_HOME to an absolute path without a space or quote, not to {cache}"
+    refused_by_both(told, HOME="/", XDG_CACHE_HOME=cache)
+
+
+@pytest.mark.parametrize("home", ["/home/some-body's", "relative"])
+def test_a_home_that_will_not_do_is_named(home: str) -> None:
+    told = f"set HOME or XDG_CACHE_HOME to an absolute path without a space or quote, not to {home}/.cache"
+    refused_by_both(told, HOME=home)
+
+
+def refused_by_both(told: str, **environment: str) -> None:
     make = subprocess.run(
         ["make", "help"],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": "/", "XDG_CACHE_HOME": cache},
+        env={"PATH": os.environ["PATH"]} | environment,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
     )
 
-    ours = rig("vm", "true", XDG_CACHE_HOME=cache)
+    ours = rig("vm", "true", **environment)
 
     assert (ours.returncode, ours.stderr) == (1, f"rig: {told}\n")
     assert make.returncode == 2
