@@ -131,11 +131,11 @@ demo-kernel: setup ## boot a VM, attach a scheduler, and show what its kernel sa
 	@$(LEASHED) $(PYTHON) -m rig demo-kernel
 
 .PHONY: cluster
-cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0)
-	@exec $(LEASHED) $(PYTHON) -m rig cluster --nodes="$$RIG_NODES"
+cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0), each up within TIMEOUT=SECONDS (600)
+	@exec $(LEASHED) $(PYTHON) -m rig cluster --nodes="$$RIG_NODES" --timeout="$$RIG_TIMEOUT"
 
 .PHONY: vm
-vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7) and TIMEOUT=SECONDS (600)
+vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7), for TIMEOUT=SECONDS (600) at most
 	@exec $(LEASHED) $(PYTHON) -m rig vm --kernel="$$RIG_KERNEL" --timeout="$$RIG_TIMEOUT" -- "$$RIG_COMMAND"
 
 ##@ Install the operator into the cluster that kubectl points at

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+FREE_SPACE = (
+    "free some, the whole cache takes about 3 GB; or set XDG_CACHE_HOME, and TMPDIR, to folders elsewhere"
+)
 
 
 @dataclass
@@ -19,3 +25,11 @@ class Unavailable(Exception):
 
 class RigError(Exception):
     """A part that should work here did not; the message carries the end of its log."""
+
+
+def of_full_disk(error: OSError) -> Unavailable | None:
+    """What to do about it, if the error is that nothing more can be written."""
+    if error.errno not in _FULL:
+        return None
+    where = f"{error.filename} cannot be written" if error.filename else "something cannot be written"
+    return Unavailable("the disk", f"{where}: {error.strerror}", FREE_SPACE)

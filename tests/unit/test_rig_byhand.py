@@ -72,6 +72,8 @@ def test_a_file_that_was_emptied_is_passed_on_from_its_beginning(tmp_path: Path)
             ("vm", "--timeout=inf", "true"),
             "TIMEOUT='inf' is no number of seconds; set for example TIMEOUT=600",
         ),
+        (("vm", " "), "CMD=' ' is no command; set for example CMD='uname -a'"),
+        (("cluster", "--timeout=no"), "TIMEOUT='no' is no number of seconds; set for example TIMEOUT=600"),
         (("cluster", "--nodes=3"), "NODES='3' is not known; set NODES=0|1|2"),
         (("cluster", "--nodes=01"), "NODES='01' is not known; set NODES=0|1|2"),
     ],
@@ -119,3 +121,14 @@ def test_a_home_with_a_space_is_refused_as_well() -> None:
     done = rig("vm", "true", HOME="/home/some body")
 
     assert (done.returncode, done.stderr.count("not to /home/some body/.cache\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", ["demo", "cluster", "vm"])
+def test_a_folder_for_temporary_files_that_cannot_be_written_is_named_at_once(command: str) -> None:
+    done = rig(*([command, "true"] if command == "vm" else [command]), TMPDIR="/nonexistent")
+
+    told = "set TMPDIR to a folder that you may write, or run this as root"
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"rig: temporary files: /nonexistent cannot be written; {told}\n",
+    )
