@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 FREE_SPACE = (
-    "free some, the whole cache takes about 3 GB; or set XDG_CACHE_HOME, and TMPDIR, to folders elsewhere"
+    "free some, the whole cache takes 3 to 4 GB; or set XDG_CACHE_HOME, and TMPDIR, to folders elsewhere"
 )
 
 
