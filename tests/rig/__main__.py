@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from rig import hangups, kernels, processes
+from rig import cache, hangups, kernels, processes
 from rig.errors import RigError, Unavailable, of_full_disk
 from rig.progress import say
 
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        if (known := of_full_disk(error)) is None:
+        if (known := of_full_disk(error, cache.root())) is None:
             raise
         print(f"rig: {known}", file=sys.stderr)
         return 1

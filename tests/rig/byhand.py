@@ -17,7 +17,7 @@ import yaml
 
 from rig import controlplane, images, kernels, kubernetes, names, node, objects, schedulers, vm
 from rig.controlplane import ControlPlane
-from rig.errors import RigError
+from rig.errors import RigError, Unavailable
 from rig.kernels import Kernel
 from rig.node import Node
 from rig.progress import say, step
@@ -112,7 +112,7 @@ def keep_cluster(nodes: int, *, timeout_s: float = _PATIENCE_S) -> None:
         print(_greeting(cluster), flush=True)
         try:
             started = stack.enter_context(_real_nodes(cluster, nodes, timeout_s)) if nodes else []
-        except RigError as error:
+        except (RigError, Unavailable) as error:
             say(f"{error}\n{_without_nodes(timeout_s)}; {_how_to_end()}")
             started = []
         else:

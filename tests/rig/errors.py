@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from pathlib import Path
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 FREE_SPACE = (
@@ -27,9 +28,9 @@ class RigError(Exception):
     """A part that should work here did not; the message carries the end of its log."""
 
 
-def of_full_disk(error: OSError) -> Unavailable | None:
-    """What to do about it, if the error is that nothing more can be written."""
+def of_full_disk(error: OSError, likely: Path) -> Unavailable | None:
+    """What to do about it, if the error is that nothing more can be written; few of them say where."""
     if error.errno not in _FULL:
         return None
-    where = f"{error.filename} cannot be written" if error.filename else "something cannot be written"
-    return Unavailable("the disk", f"{where}: {error.strerror}", FREE_SPACE)
+    why = f"{error.filename or likely} cannot be written: {error.strerror}"
+    return Unavailable("the disk", why, FREE_SPACE)

@@ -111,9 +111,10 @@ def test_a_program_that_fills_the_disk_is_answered_with_what_to_do() -> None:
 
 
 def test_a_full_disk_is_told_from_other_errors() -> None:
-    full = errors.of_full_disk(OSError(errno.ENOSPC, "No space left on device", "/cache/lists"))
+    full = OSError(errno.ENOSPC, "No space left on device")
+    forbidden = OSError(errno.EACCES, "Permission denied", "/cache/lists")
 
-    assert str(full).startswith(
-        "the disk: /cache/lists cannot be written: No space left on device; free some"
-    )
-    assert errors.of_full_disk(OSError(errno.EACCES, "Permission denied", "/cache/lists")) is None
+    told = str(errors.of_full_disk(full, Path("/cache")))
+
+    assert told.startswith("the disk: /cache cannot be written: No space left on device; free some")
+    assert errors.of_full_disk(forbidden, Path("/cache")) is None
