@@ -41,6 +41,7 @@ class Node:
         self._registry = images
         self._index = index
         self._port = processes.free_port()
+        self._ready_timeout_s = max(_READY_TIMEOUT_S, boot_timeout_s)  # who waits for one waits for the other
         settings = vm.Settings(
             name=self.name,
             memory_mb=3072,
@@ -63,7 +64,9 @@ class Node:
     def await_ready(self) -> None:
         """Wait until the API server says the node is Ready."""
         try:
-            polling.until(self._is_ready, f"{self.name} is Ready", timeout_s=_READY_TIMEOUT_S, poll_s=0.5)
+            polling.until(
+                self._is_ready, f"{self.name} is Ready", timeout_s=self._ready_timeout_s, poll_s=0.5
+            )
         except RigError as error:
             raise RigError(f"{error}\n{self.logs()}") from error
 

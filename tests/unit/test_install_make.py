@@ -148,6 +148,23 @@ def test_a_tool_that_fails_is_not_the_only_one(tmp_path: Path) -> None:
     assert "mend it, or build with podman or buildah: CONTAINER_TOOL=…" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("variables", "address"),
+    [
+        pytest.param({}, "127.0.0.1:8081", id="nobody else reaches it"),
+        pytest.param({"SKED_HEALTH_PROBE_BIND_ADDRESS": "0"}, "0", id="unless told otherwise"),
+    ],
+)
+def test_the_probes_of_a_manager_from_here_are_for_this_machine(
+    variables: dict[str, str], address: str, tmp_path: Path
+) -> None:
+    place(tmp_path / "sked", '#!/bin/sh\necho "probes on $SKED_HEALTH_PROBE_BIND_ADDRESS"\n')
+
+    done = make("--old-file=install", "run", f"BIN={tmp_path}", **variables)
+
+    assert f"probes on {address}\n" in done.stdout
+
+
 def test_a_tool_that_is_not_there_is_named() -> None:
     done = make("docker-build", "IMG=registry.example/sked:1", "CONTAINER_TOOL=no-such-tool")
 
