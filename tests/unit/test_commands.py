@@ -15,7 +15,7 @@ COMMANDS = ("schedctl", "sked")
 WRONG_USAGE = 64
 LOST_OUTPUT = 74
 FIRST_LINE = {
-    "schedctl": "list      List the schedulers of the catalog.",
+    "schedctl": "run       Run a scheduler, until the kernel confirms it.",
     "sked": "manager  Run the operator.",
 }
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from schedkit.model.catalog import InvalidCatalog
-from schedkit.schedctl import main, output, terminal
+from schedkit.schedctl import main, results, terminal
 from schedkit.schedctl.errors import ExitCode, Problem, explain, printable
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering, render
 
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 HEAVY = {"httpx2", "httpcore2", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
 
 
-class Weather(output.Result, frozen=True, kw_only=True):
+class Weather(results.Result, frozen=True, kw_only=True):
     """An answer of a verb that there is not."""
 
     sky: str = "blue"

@@ -16,7 +16,8 @@ from schedkit.oci.artifacts import read_artifact
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.catalogs import Provenance
 from schedkit.schedctl.errors import Problem, attempting
-from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Fields, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.trusting import Trust, read_trust, trust_policy_option
 

@@ -8,6 +8,7 @@ from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import InvalidPolicy, Refusal, Step
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl.errors import Problem
 
 # what to do next; the first that fits
@@ -62,6 +63,11 @@ def _(error: InvalidPolicy) -> Problem:
 def _(error: Refusal) -> Problem:
     others = "".join(f"; another signature: {other}" for other in error.others)
     return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
+
+
+@explain.register
+def _(error: ContainerRuntimeError) -> Problem:
+    return Problem(str(error).removesuffix(f"; {error.hint}"), remedy=error.hint)
 
 
 @explain.register

@@ -13,8 +13,9 @@ from schedkit.oci.copying import Copied, copy
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.output import Answer, Result, Table, answering
+from schedkit.schedctl.output import Answer, Table, answering
 from schedkit.schedctl.places import layout_folder, parse_prefix
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 

@@ -12,7 +12,8 @@ from schedkit.oci import rootfiles, trustupdate
 from schedkit.oci.rootfiles import DatedRoot
 from schedkit.oci.trustupdate import UpdateFailed
 from schedkit.schedctl.errors import Problem
-from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Fields, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.trusting import root_folder
 
 
