@@ -83,7 +83,8 @@ def test_a_rig_ends_when_the_terminal_is_closed_that_make_leads(tmp_path: Path) 
     ours, theirs = pty.openpty()
     (tmp_path / "program.py").write_text(RIG)
     (tmp_path / "Makefile").write_text(f"all: ; @{sys.executable} program.py\n")
-    argv = [*processes.LEASH, "setsid", "--ctty", "make"]
+    # under `nohup`, as whoever runs these tests may be, hang-ups are ignored
+    argv = [*processes.LEASH, "env", "--default-signal=HUP", "setsid", "--ctty", "make"]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(
         argv, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
