@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -86,6 +87,12 @@ def test_what_names_no_image_is_told_so(text: str, sentence: str) -> None:
         parse_reference(text)
 
     assert len(str(refusal.value)) < 300
+
+
+@pytest.mark.parametrize("tag", ["", "-x", "../x", "v1?n=1", "v1@sha256:0", "t" * 129, "v1\n"])
+def test_nothing_is_a_tag_that_would_be_read_as_something_else(tag: str) -> None:
+    with pytest.raises(InvalidReference, match="is not a tag"):
+        Reference(Repository("ghcr.io", "a"), tag=tag)
 
 
 _PARTS = st.lists(
@@ -204,11 +211,23 @@ def test_null_is_the_same_as_left_out() -> None:
         pytest.param(b'{"a": [' + b"1," * 100_001 + b"1]}", "more than 100000 values", id="many values"),
         pytest.param(b'"' * 100_001, "is not JSON", id="many quotes"),
         pytest.param(b'{"' + b"\\" * 100_000, "is not JSON", id="many backslashes"),
+        pytest.param(b'{"' + b'\\"' * 100_000, "is not JSON", id="many escaped quotes"),
+        pytest.param(b'{"a": "' + b'\\"' * 100_000 + b"\\", "is not JSON", id="a backslash at the very end"),
+        pytest.param(
+            json.dumps({str(number): 0 for number in range(30_000)}).encode()[:-1] + b', "29999": 0}',
+            "names '29999' twice",
+            id="a name twice among many",
+        ),
     ],
 )
 def test_a_document_with_more_than_one_reading_is_none(data: bytes, sentence: str) -> None:
+    """And at once: searching one of these from every place in it would take longer than a minute."""
+    began = time.process_time()
+
     with pytest.raises(InvalidDocument, match=f"the thing.*{sentence}"):
         documents.read_object(data, what="the thing")
+
+    assert time.process_time() - began < 2
 
 
 def test_depth_is_counted_where_it_is_depth() -> None:

@@ -184,6 +184,9 @@ def test_a_token_has_one_of_two_names() -> None:
         ("", None),
         ("soon", None),
         ("-1", None),
+        ("\u00a0" * 9 + "3", 3.0),
+        ("\u0663", None),
+        ("9" * 5000, 999_999_999.0),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from schedkit.model import manifests
 from schedkit.model.catalog import Layer, parse_catalog, stack
 from schedkit.model.imageconfigs import parse_config, platform_of
-from schedkit.model.images import Platform, parse_reference
+from schedkit.model.images import InvalidReference, Platform, parse_reference
 from schedkit.model.programs import Program
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.schedctl import catalogs
@@ -108,6 +108,14 @@ def test_a_version_takes_the_place_of_tag_and_digest_of_the_catalog() -> None:
 
     assert str(choose_image(catalog, "x", version="2").reference) == "registry.example/x:2"
     assert choose_image(catalog, "x").reference.digest is not None
+
+
+@pytest.mark.parametrize("version", ["../y", "1?n=1", "1@sha256:0", "-1"])
+def test_a_version_that_is_no_tag_is_refused(version: str) -> None:
+    catalog = stack((Layer("a", ENTRIES),))
+
+    with pytest.raises(InvalidReference, match="is not a tag"):
+        choose_image(catalog, "x", version=version)
 
 
 # The updated copy of the catalog

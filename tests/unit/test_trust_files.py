@@ -50,6 +50,7 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
     [
         ("keys: [{path: missing.pub}]", "missing.pub cannot be read: No such file or directory"),
         ("keys: []\nkeys: []", "line 1: the key 'keys' stands there twice"),
+        ("".join(f"k{at}: 0\n" for at in range(4000)) + "k3999: 0", "the key 'k3999' stands there twice"),
         ("keys: [", "is not YAML"),
         ("[" * 600, "is not YAML"),
         ("!!python/object:os.system {}", "is not YAML"),

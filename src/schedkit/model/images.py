@@ -70,6 +70,11 @@ class Reference:
     tag: str | None = None
     digest: Digest | None = None
 
+    def __post_init__(self) -> None:
+        """Raises `InvalidReference` for a tag that would be read as something else in a URL or a name."""
+        if self.tag is not None and not _TAG.fullmatch(self.tag):
+            raise InvalidReference(f"{shown(self.tag)} is not a tag: {_TAG_FORM}")
+
     @property
     def identifier(self) -> str:
         """What a registry is asked for: the digest if there is one, else the tag, else `latest`."""

@@ -47,10 +47,11 @@ def refuse_encoded(response: Response) -> None:
 
 def retry_after(value: str) -> float | None:
     """The seconds that a Retry-After header asks to wait, from a number or a date; None: it does not say."""
-    if value.strip().isdecimal():
-        return float(value[:9])
+    text = value.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:9])
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
 

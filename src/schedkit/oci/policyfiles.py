@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from schedkit.model.documents import repeated
+from schedkit.model.images import shown
 from schedkit.model.trust import InvalidPolicy, TrustPolicy, parse_policy
 
 _MAX_POLICY: Final = 256 << 10
@@ -59,8 +61,8 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
         """The mapping, unless a key stands in it twice."""
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
+        twice = repeated(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
         if twice is not None:
-            raise InvalidPolicy(f"line {node.start_mark.line + 1}: the key {twice!r} stands there twice")
+            line = node.start_mark.line + 1
+            raise InvalidPolicy(f"line {line}: the key {shown(twice)} stands there twice")
         return super().construct_mapping(node, deep)
