@@ -38,6 +38,9 @@ DIGEST = Digest(SHA)
             "schedkit/scx_rusty:v1", "docker.io", "schedkit/scx_rusty", "v1", None, id="so is one of two"
         ),
         pytest.param("index.docker.io/a/b", "docker.io", "a/b", None, None, id="Docker's other name"),
+        pytest.param("registry-1.docker.io/a", "docker.io", "library/a", None, None, id="and its host"),
+        pytest.param("GHCR.io:443/a", "ghcr.io", "a", None, None, id="one spelling per host"),
+        pytest.param("host.test:80/a", "host.test:80", "a", None, None, id="another port is another place"),
         pytest.param(
             "ghcr.io/schedkit/scx_rusty", "ghcr.io", "schedkit/scx_rusty", None, None, id="a registry"
         ),

@@ -17,7 +17,8 @@ from typing import Any, Final, NoReturn, final
 
 import msgspec
 
-from schedkit.model.images import Digest
+from schedkit.model import grammar
+from schedkit.model.images import Digest, canonical_prefix, shown
 from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
@@ -29,9 +30,7 @@ _MAX_RULES: Final = 256
 _URL: Final = re.compile(
     r"https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?", re.IGNORECASE
 )
-_PREFIX: Final = re.compile(
-    r"[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([-a-z0-9._]*[a-z0-9])?)*"
-)
+_REPOSITORIES: Final = re.compile(grammar.REPOSITORIES)
 
 
 class Step(IntEnum):
@@ -183,7 +182,8 @@ class TrustPolicy(msgspec.Struct, frozen=True):
 
     def rule_for(self, repository: str) -> Rule:
         """The rule with the longest name that is the repository, or a folder that it is in."""
-        fitting = [name for name in self.repositories if _is_within(repository, name)]
+        meant = canonical_prefix(repository)
+        fitting = [name for name in self.repositories if _is_within(meant, name)]
         return self.repositories[max(fitting, key=len)] if fitting else self.rule
 
     @property
@@ -270,14 +270,20 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
     for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
         where = f"repositories[{at}]"
         fields = _fields(item, where, ("match", "keys", "identities", "requireLog"))
-        name = _text(fields.get("match"), f"{where}.match")
-        if not _PREFIX.fullmatch(name):
-            why = "is neither a registry nor a repository; write for example registry.example/schedulers"
-            raise InvalidPolicy(f"{where}.match {name!r} {why}")
+        name = _match(fields.get("match"), f"{where}.match")
         if name in rules:
-            raise InvalidPolicy(f"{where}.match {name!r} has a rule already; put both into one")
+            raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
         rules[name] = _rule(fields, f"{where}.", read)
     return rules
+
+
+def _match(value: object, where: str) -> str:
+    """In the one spelling that repositories have too, or a rule for a host would miss the host."""
+    name = _text(value, where)
+    if not _REPOSITORIES.fullmatch(name):
+        why = "does not begin with a registry, or is none; write for example registry.example/schedulers"
+        raise InvalidPolicy(f"{where} {shown(name)} {why}")
+    return canonical_prefix(name)
 
 
 def _log_url(value: object) -> str | None:

@@ -16,7 +16,14 @@ import msgspec
 
 from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
+from schedkit.model.images import (
+    DEFAULT_REGISTRY,
+    Descriptor,
+    Digest,
+    Reference,
+    Repository,
+    canonical_registry,
+)
 from schedkit.oci import uploads
 from schedkit.oci.addresses import join_address
 from schedkit.oci.answers import refuse_unfit
@@ -59,6 +66,7 @@ class Registry:
     def __init__(self, settings: Settings | None = None, credentials: Credentials | None = None) -> None:
         self._settings = settings or Settings()
         self._credentials = credentials or NoCredentials()
+        self._insecure = {canonical_registry(host) for host in self._settings.insecure}
         self._connections: dict[str, Connection] = {}
 
     def close(self) -> None:
@@ -249,7 +257,7 @@ class Registry:
     def _connection(self, repository: Repository) -> Connection:
         host = _HOSTS.get(repository.registry, repository.registry)
         if host not in self._connections:
-            plain = host in self._settings.insecure or is_loopback(host_name(host))
+            plain = repository.registry in self._insecure or is_loopback(host_name(host))
             self._connections[host] = Connection(
                 host,
                 self._transport,
