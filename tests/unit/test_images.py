@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from schedkit.model.images import (
     parse_reference,
 )
 from schedkit.model.manifests import Index, NoSuchPlatform
+from schedkit.model.trust import Refusal, Step
+from schedkit.oci.errors import Refused, Unreachable
 
 SHA = "sha256:" + "0123456789abcdef" * 4
 DIGEST = Digest(SHA)
@@ -304,6 +307,36 @@ def test_what_is_written_can_be_read() -> None:
     entry = manifests.referrer_entry(Descriptor(manifests.IMAGE_MANIFEST, DIGEST, len(data)), manifest)
     assert manifests.parse_index(manifests.render_index([entry])).manifests == (entry,)
     assert entry.artifact_type == "x/y"
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        pytest.param(lambda text: Unreachable(f"{text}. Log in"), id="of a registry"),
+        pytest.param(lambda text: Refused(f"{text}. Log in"), id="of its answer"),
+        pytest.param(lambda text: Refusal(Step.FORMAT, f"{text}. Log in"), id="a refusal"),
+    ],
+)
+def test_a_message_is_short_whatever_it_quotes(raised: Callable[[str], Exception]) -> None:
+    said = str(raised("x" * 10_000_000))
+
+    assert len(said) < 600
+    assert "Log in" in said
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda data: manifests.media_type_of(data, served_as="a/b"),
+        lambda data: manifests.media_type_of(data, served_as=None),
+        lambda data: manifests.parse(data, manifests.IMAGE_INDEX),
+    ],
+)
+def test_a_manifest_with_an_endless_name_is_refused_in_few_words(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        read(json.dumps({"mediaType": "x" * 1_000_000}).encode())
+
+    assert len(str(refused.value)) < 300
 
 
 @given(st.binary(max_size=200) | st.text().map(lambda text: json.dumps({"mediaType": text}).encode()))

@@ -117,7 +117,7 @@ def test_what_is_not_there_is_told_with_what_there_is(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     _pushed(layout, _image())
 
-    with pytest.raises(NotFound, match=r"has no quay\.io/a:v2: it has quay\.io/a:v1"):
+    with pytest.raises(NotFound, match=r"has no quay\.io/a:v2: it has 'quay\.io/a:v1'"):
         layout.resolve(Reference(HERE, tag="v2"))
     with pytest.raises(NotFound, match="does not hold"):
         layout.manifest(HERE, digest_of(b"nothing"))

@@ -15,12 +15,14 @@ from schedkit.model.catalog import Layer, parse_catalog, stack
 from schedkit.model.imageconfigs import parse_config, platform_of
 from schedkit.model.images import InvalidReference, Platform, parse_reference
 from schedkit.model.programs import Program
+from schedkit.model.trust import Refusal, Step
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.schedctl import catalogs
 from schedkit.schedctl.catalog_update import as_reference, compare
 from schedkit.schedctl.catalogs import Kept, Provenance
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.explanations import explain
 from schedkit.schedctl.libraries import collect
 from schedkit.schedctl.main import VERBS
 from schedkit.schedctl.mirror import destination
@@ -116,6 +118,16 @@ def test_a_version_that_is_no_tag_is_refused(version: str) -> None:
 
     with pytest.raises(InvalidReference, match="is not a tag"):
         choose_image(catalog, "x", version=version)
+
+
+def test_a_crowd_of_bad_signatures_is_not_told_one_by_one() -> None:
+    others = [Refusal(Step.FORMAT, f"bad {number}") for number in range(64)]
+
+    said = explain(Refusal(Step.SIGNER, "a stranger", others=others))
+
+    assert said is not None
+    assert str(said).count("another signature") == 5
+    assert "and 59 more" in str(said)
 
 
 # The updated copy of the catalog

@@ -140,6 +140,13 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")
 
 
+def brief(message: str, *, most: int = 500) -> str:
+    """A message that quotes strangers, who may have written megabytes: its beginning, and its end."""
+    if len(message) <= most:
+        return message
+    return f"{message[: most - 151]}…{message[-150:]}"
+
+
 class Platform(msgspec.Struct, frozen=True, order=True):
     """What a program runs on, in Go's names: linux, amd64."""
 

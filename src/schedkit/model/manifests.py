@@ -9,7 +9,7 @@ import msgspec
 
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Descriptor, MediaType, Platform
+from schedkit.model.images import Descriptor, MediaType, Platform, shown
 
 IMAGE_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 IMAGE_INDEX = "application/vnd.oci.image.index.v1+json"
@@ -81,10 +81,12 @@ def media_type_of(data: bytes, *, served_as: str | None) -> str:
     tree = documents.read_object(data, what="the manifest")
     own = tree.get("mediaType")
     if own is not None and served_as is not None and own != served_as:
-        raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {served_as!r}")
+        raise InvalidDocument(
+            f"the manifest calls itself {shown(str(own))}, but was served as {shown(served_as)}"
+        )
     found = own or served_as or (IMAGE_INDEX if "manifests" in tree else IMAGE_MANIFEST)
     if found not in MANIFEST_TYPES + INDEX_TYPES:
-        raise InvalidDocument(f"{found!r} is neither an image manifest nor an index")
+        raise InvalidDocument(f"{shown(str(found))} is neither an image manifest nor an index")
     return str(found)
 
 
@@ -146,7 +148,9 @@ def _refuse_ambiguous(data: bytes, media_type: str, *, foreign: tuple[str, ...])
     tree = documents.read_object(data, what="the manifest")
     own = tree.get("mediaType")
     if own is not None and own != media_type:
-        raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {media_type!r}")
+        raise InvalidDocument(
+            f"the manifest calls itself {shown(str(own))}, but was served as {media_type!r}"
+        )
     both = [name for name in foreign if name in tree]
     if both:
         raise InvalidDocument(f"the manifest was served as {media_type!r}, but has {both[0]!r}")

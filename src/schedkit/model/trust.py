@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, final
 import msgspec
 
 from schedkit.model import grammar
-from schedkit.model.images import Digest, canonical_prefix, shown
+from schedkit.model.images import Digest, brief, canonical_prefix, shown
 from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
@@ -68,9 +68,9 @@ class Refusal(Exception):  # noqa: N818 - the word that users read
     """Verification ended with no: at which step, and why."""
 
     def __init__(self, step: Step, why: str, *, others: Sequence[Refusal] = ()) -> None:
-        super().__init__(why)
+        super().__init__(brief(why))
         self.step = step
-        self.why = why
+        self.why = brief(why)
         self.others = tuple(others)
         """What else was found and refused before, when there was more than one signature."""
 

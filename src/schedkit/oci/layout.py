@@ -13,7 +13,7 @@ from pathlib import Path
 
 from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository
+from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository, shown
 from schedkit.oci import files
 from schedkit.oci.contents import content_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unreachable
@@ -123,7 +123,7 @@ class Layout:
         if found:
             return found[0]
         names = sorted(filter(None, map(_name, entries)))
-        offer = f"it has {', '.join(names[:10])}" if names else "nothing in it has a name"
+        offer = f"it has {', '.join(map(shown, names[:10]))}" if names else "nothing in it has a name"
         raise NotFound(f"{self._folder} has no {wanted[0]}: {offer}")
 
     def _entries(self) -> tuple[Descriptor, ...]:
@@ -134,7 +134,9 @@ class Layout:
         except InvalidDocument as error:
             raise Refused(str(error)) from error
         if version != _VERSION:
-            raise Refused(f"{self._folder} is a layout of version {version!r}; only {_VERSION} is known")
+            raise Refused(
+                f"{self._folder} is a layout of version {shown(str(version))}; only {_VERSION} is known"
+            )
         return read_index(self._document("index.json"), what=f"{self._folder}/index.json").manifests
 
     def _document(self, name: str) -> bytes:

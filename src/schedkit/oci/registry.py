@@ -22,6 +22,7 @@ from schedkit.model.images import (
     Digest,
     Reference,
     Repository,
+    brief,
     canonical_registry,
 )
 from schedkit.oci import uploads
@@ -180,7 +181,8 @@ class Registry:
             return read(origin)
         except RegistryError as error:
             if failures:
-                error.args = (f"{error} (and before that, its mirrors: {'; '.join(failures)})",)
+                said = brief("; ".join(failures))
+                error.args = (f"{error} (and before that, its mirrors: {said})",)
             raise
 
     def _manifest(self, place: Repository, identifier: str, digest: Digest | None) -> Content:
