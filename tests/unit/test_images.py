@@ -309,6 +309,33 @@ def test_what_is_written_can_be_read() -> None:
     assert entry.artifact_type == "x/y"
 
 
+def test_what_strangers_write_at_length_stays_out_of_lists() -> None:
+    data = manifests.render_manifest(
+        config=Descriptor(manifests.EMPTY_CONFIG, DIGEST, 2),
+        artifact_type="x" * 1_000_000,
+        annotations={"a": "b" * 1_000_000},
+    )
+    descriptor = Descriptor(manifests.IMAGE_MANIFEST, DIGEST, len(data))
+    claim = Descriptor("a/b", DIGEST, 1, artifact_type="x" * 1_000_000, annotations={"a": "b" * 1_000_000})
+
+    entry = manifests.referrer_entry(descriptor, manifests.parse_manifest(data))
+
+    assert entry == descriptor
+    assert manifests.bare_entry(claim) == Descriptor("a/b", DIGEST, 1)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param([Descriptor("a/b", DIGEST, 1)] * 4097, id="many"),
+        pytest.param([Descriptor("a/b", DIGEST, 1, annotations={"a": "b" * 5_000_000})], id="long"),
+    ],
+)
+def test_no_index_is_written_that_nobody_would_read(entries: list[Descriptor]) -> None:
+    with pytest.raises(InvalidDocument, match="is the most"):
+        manifests.render_index(entries)
+
+
 @pytest.mark.parametrize(
     "raised",
     [

@@ -21,6 +21,7 @@ EMPTY_CONFIG = "application/vnd.oci.empty.v1+json"
 
 LARGEST_MANIFEST = 4 * 1024 * 1024
 MOST_ENTRIES = 4096
+_LONGEST_TYPE = 255
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
@@ -91,8 +92,13 @@ def media_type_of(data: bytes, *, served_as: str | None) -> str:
 
 
 def render_index(entries: Iterable[Descriptor]) -> bytes:
-    """An index of these entries; equal entries give equal bytes."""
-    return documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": list(entries)})
+    """An index of these entries; equal entries give equal bytes. `InvalidDocument`: nobody would read it."""
+    listed = list(entries)
+    data = documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": listed})
+    if len(data) > LARGEST_MANIFEST or len(listed) > MOST_ENTRIES:
+        size = f"{len(listed)} entries in {len(data)} bytes"
+        raise InvalidDocument(f"the index has {size}; {MOST_ENTRIES} in {LARGEST_MANIFEST} is the most")
+    return data
 
 
 def render_manifest(
@@ -117,15 +123,23 @@ def render_manifest(
 
 
 def referrer_entry(descriptor: Descriptor, manifest: Manifest | Index) -> Descriptor:
-    """How a list of referrers describes one of them."""
+    """How a list of referrers describes one of them; its annotations stay in it, where they harm no list."""
     config_type = manifest.config.media_type if isinstance(manifest, Manifest) else None
     return Descriptor(
         descriptor.media_type,
         descriptor.digest,
         descriptor.size,
-        artifact_type=manifest.artifact_type or config_type,
-        annotations=manifest.annotations or None,
+        artifact_type=_short(manifest.artifact_type or config_type),
     )
+
+
+def bare_entry(entry: Descriptor) -> Descriptor:
+    """An entry of a list that strangers wrote, without what they may have written at length."""
+    return Descriptor(entry.media_type, entry.digest, entry.size, artifact_type=_short(entry.artifact_type))
+
+
+def _short(name: str | None) -> str | None:
+    return name if name is None or len(name) <= _LONGEST_TYPE else None
 
 
 def select_platform(index: Index, wanted: Platform) -> Descriptor:

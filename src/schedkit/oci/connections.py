@@ -16,6 +16,7 @@ from schedkit.oci import authentication
 from schedkit.oci.addresses import join_address, origin
 from schedkit.oci.answers import complaint, read_bounded, retry_after
 from schedkit.oci.authentication import Challenge, Credentials, Login
+from schedkit.oci.deadlines import capped
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.transport import Request, Response, Transport
 
@@ -192,13 +193,19 @@ def failure(response: Response) -> RegistryError:
 
 
 def persistently(attempt: Callable[[float], T], patience: Patience, *, ends: float) -> T:
-    """What the attempt returns, which is told when it must have ended; an outage is tried again."""
+    """What the attempt returns, which is told when it must have ended; an outage is tried again.
+
+    No wait is longer than an operation without a transfer may take: `ends` grows with a size that the other
+    side may have made up.
+    """
+    began = time.monotonic()
     for number in range(1, patience.attempts + 1):
         try:
             return attempt(ends)
         except Unreachable as error:
             delay_s = _delay(error, patience, number)
-            if number == patience.attempts or time.monotonic() + delay_s >= ends:
+            waits_end = capped(min(ends, began + patience.total_s))
+            if number == patience.attempts or time.monotonic() + delay_s >= waits_end:
                 raise
         time.sleep(delay_s)
     raise AssertionError("an attempt returns or raises")

@@ -15,7 +15,7 @@ from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository, shown
 from schedkit.oci import files
-from schedkit.oci.contents import content_of, read_index, read_manifest, verified
+from schedkit.oci.contents import index_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unreachable
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Reader
@@ -60,7 +60,8 @@ class Layout:
             content = self.resolve(Reference(repository, tag=digest.fallback_tag))
         except NotFound:
             return ()
-        return read_index(content.data, what=f"{self._folder}: {digest.fallback_tag}").manifests
+        index = read_index(content.data, what=f"{self._folder}: {digest.fallback_tag}")
+        return tuple(map(manifests.bare_entry, index.manifests))
 
     def tags(self, repository: Repository) -> tuple[str, ...]:
         """All tags, sorted."""
@@ -99,7 +100,7 @@ class Layout:
     def _list_referrer(self, repository: Repository, subject: Digest, entry: Descriptor) -> None:
         with self._changing():
             others = [other for other in self.referrers(repository, subject) if other.digest != entry.digest]
-            index = content_of(manifests.render_index([*others, entry]), manifests.IMAGE_INDEX)
+            index = index_of([*others, entry])
             self.push_blob(repository, index.descriptor, lambda: (index.data,))
             self._write_entry(repository, subject.fallback_tag, index.descriptor)
 
@@ -114,7 +115,7 @@ class Layout:
         others = [other for other in self._entries() if _name(other) != name]
         index = self._folder / "index.json"
         with _written(index):
-            files.write_whole(index, (manifests.render_index([*others, entry]),))
+            files.write_whole(index, (index_of([*others, entry]).data,))
 
     def _entry(self, repository: Repository, tag: str) -> Descriptor:
         wanted = (f"{repository}:{tag}", tag)
@@ -163,7 +164,7 @@ class Layout:
             (self._folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
             with files.locked(self._folder / ".lock"):
                 if not mark.exists():
-                    files.write_whole(self._folder / "index.json", (manifests.render_index(()),))
+                    files.write_whole(self._folder / "index.json", (index_of(()).data,))
                     files.write_whole(mark, (documents.encode({"imageLayoutVersion": _VERSION}),))
 
     @contextmanager
