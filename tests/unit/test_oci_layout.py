@@ -50,6 +50,33 @@ def test_what_was_pushed_is_found_by_tag_and_digest(tmp_path: Path) -> None:
     assert layout.blob(HERE, CONFIG, limit=2) == b"{}"
 
 
+@pytest.mark.parametrize("linked", ["blobs", "blobs/sha256"])
+def test_nothing_is_written_or_read_through_a_link_in_a_layout(tmp_path: Path, linked: str) -> None:
+    """Who handed the folder over could have put anything there."""
+    layout, elsewhere = Layout(tmp_path / "layout"), tmp_path / "elsewhere"
+    _pushed(layout, _image())
+    (tmp_path / "layout" / linked).rename(elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    (tmp_path / "layout" / linked).symlink_to(elsewhere)
+
+    with pytest.raises(Unreachable, match="links are not followed"):
+        layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    with pytest.raises(Unreachable, match="links are not followed"):
+        layout.resolve(Reference(HERE, tag="v1"))
+
+    assert sorted(elsewhere.rglob("*")) == before
+
+
+def test_a_blob_of_the_right_size_with_other_content_is_replaced(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    _blob_file(tmp_path, BLOB_ENTRY.digest).write_bytes(b"?" * len(BLOB))
+
+    assert layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    assert not layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    assert layout.blob(HERE, BLOB_ENTRY, limit=len(BLOB)) == BLOB
+
+
 def test_a_layout_is_one_as_others_understand_it(tmp_path: Path) -> None:
     _pushed(Layout(tmp_path), _image())
 
