@@ -13,7 +13,7 @@ import pytest
 from schedkit.model import manifests
 from schedkit.model.images import Descriptor, Digest, Reference, Repository
 from schedkit.oci.contents import content_of, digest_of
-from schedkit.oci.copying import copy
+from schedkit.oci.copying import Limits, copy
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.layout import Layout
 from schedkit.oci.sources import Content
@@ -306,3 +306,73 @@ def test_what_does_not_refer_to_an_image_is_not_copied_with_it(tmp_path: Path) -
     assert copied.referrers == []
     with pytest.raises(NotFound):
         target.manifest(HERE, stranger.descriptor.digest)
+
+
+class _Counting(Layout):
+    """Remembers which manifests were asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.asked: list[Digest] = []
+
+    def manifest(self, repository: Repository, digest: Digest) -> Content:
+        self.asked.append(digest)
+        return super().manifest(repository, digest)
+
+
+def _claimed(layout: Layout, image: Content, claims: list[Descriptor]) -> None:
+    """Let the list of what refers to the image say so."""
+    lie = content_of(manifests.render_index(claims), manifests.IMAGE_INDEX)
+    layout.push_manifest(HERE, lie, tag=image.descriptor.digest.fallback_tag)
+
+
+def test_a_crowd_of_strangers_is_not_fetched_to_mirror_an_image(tmp_path: Path) -> None:
+    source, image = _Counting(tmp_path / "from"), _image()
+    strangers = [_image(f"stranger {number}") for number in range(70)]
+    for content, tag in ((image, "v1"), *((stranger, None) for stranger in strangers)):
+        _pushed(source, content, tag)
+    _claimed(source, image, [stranger.descriptor for stranger in strangers])
+
+    copied = copy(source, Layout(tmp_path / "to"), Reference(HERE, tag="v1"), Reference(HERE, tag="v1"))
+
+    assert len(source.asked) == 64
+    assert "6 of 70 things" in copied.warnings[0]
+
+
+def test_what_is_fetched_and_left_out_counts(tmp_path: Path) -> None:
+    source, image = Layout(tmp_path / "from"), _image()
+    strangers = [_image(f"stranger {number}") for number in range(5)]
+    for content, tag in ((image, "v1"), *((stranger, None) for stranger in strangers)):
+        _pushed(source, content, tag)
+    _claimed(source, image, [stranger.descriptor for stranger in strangers])
+
+    with pytest.raises(TooLarge, match="more than 4 documents to fetch"):
+        copy(
+            source,
+            Layout(tmp_path / "to"),
+            Reference(HERE, tag="v1"),
+            Reference(HERE, tag="v1"),
+            limits=Limits(documents=4),
+        )
+
+
+def test_a_stranger_named_again_and_again_is_fetched_once(tmp_path: Path) -> None:
+    source, image, stranger = _Counting(tmp_path / "from"), _image(), _image("stranger")
+    _pushed(source, image)
+    _pushed(source, stranger, tag=None)
+    _claimed(source, image, [stranger.descriptor] * 50)
+
+    copy(source, Layout(tmp_path / "to"), Reference(HERE, tag="v1"), Reference(HERE, tag="v1"))
+
+    assert source.asked == [stranger.descriptor.digest]
+
+
+def test_a_referrer_that_is_listed_and_not_there_is_told_and_left_out(tmp_path: Path) -> None:
+    source, target, image = Layout(tmp_path / "from"), Layout(tmp_path / "to"), _image()
+    _pushed(source, image)
+    _claimed(source, image, [_image("gone").descriptor])
+
+    copied = copy(source, target, Reference(HERE, tag="v1"), Reference(HERE, tag="v1"))
+
+    assert "is listed as referring to" in copied.warnings[0]
+    assert target.resolve(Reference(HERE, tag="v1")) == image

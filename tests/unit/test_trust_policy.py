@@ -125,6 +125,10 @@ def test_a_rule_is_not_escaped_by_another_spelling_of_its_host(match: str, image
         ("keys: [{}]", "keys[0] names no file"),
         ("requireLog: yes please", "write true or false"),
         ("rekorURL: rekor.sigstore.dev", "is no URL"),
+        ("rekorURL:", "rekorURL is None; write a text"),
+        (f"requireLog: {'a' * 100_000}", "write true or false"),
+        (f"{'a' * 1000}: 1", "has the unknown key"),
+        (f"trustedRoot: [{'a, ' * 10_000}]", "write a text"),
         ("repositories: [{match: 'https://registry.test'}]", "repositories[0].match 'https://registry.test'"),
         ("repositories: [{match: a.test}, {match: a.test}]", "has a rule already"),
         ("repositories: [{match: a.test}, {match: 'A.test:443'}]", "has a rule already"),
@@ -140,6 +144,7 @@ def test_a_wrong_policy_is_told_where_and_what_to_write(text: str, says: str) ->
         parsed(text)
 
     assert says in str(wrong.value)
+    assert len(str(wrong.value)) < 400
 
 
 def test_a_fingerprint_changes_with_everything_that_could_change_a_verdict() -> None:

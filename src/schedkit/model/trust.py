@@ -217,7 +217,7 @@ def parse_policy(document: object, read: Read) -> TrustPolicy:
     return TrustPolicy(
         rule=_rule(fields, "", read),
         repositories=_repositories(fields.get("repositories", []), read),
-        log_url=_log_url(fields.get("rekorURL")),
+        log_url=_log_url(fields["rekorURL"]) if "rekorURL" in fields else None,
         trusted_root=_file(fields["trustedRoot"], "trustedRoot", read) if "trustedRoot" in fields else None,
     )
 
@@ -227,7 +227,7 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
     identities = _items(fields.get("identities", []), f"{where}identities", _MAX_SIGNERS)
     require_log = fields.get("requireLog", False)
     if not isinstance(require_log, bool):
-        raise InvalidPolicy(f"{where}requireLog is {require_log!r}; write true or false")
+        raise InvalidPolicy(f"{where}requireLog is {_said(require_log)}; write true or false")
     return Rule(
         tuple(_key(item, f"{where}keys[{at}]", read) for at, item in enumerate(keys)),
         tuple(_identity(item, f"{where}identities[{at}]") for at, item in enumerate(identities)),
@@ -286,12 +286,11 @@ def _match(value: object, where: str) -> str:
     return canonical_prefix(name)
 
 
-def _log_url(value: object) -> str | None:
-    if value is None:
-        return None
+def _log_url(value: object) -> str:
+    """Nothing after the colon is no wish for any log, but a line that somebody meant to finish."""
     url = _text(value, "rekorURL")
     if not _URL.fullmatch(url):
-        raise InvalidPolicy(f"rekorURL {url!r} is no URL; write for example {PUBLIC_LOG}")
+        raise InvalidPolicy(f"rekorURL {_said(url)} is no URL; write for example {PUBLIC_LOG}")
     return url
 
 
@@ -300,7 +299,7 @@ def _fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any
         raise InvalidPolicy(f"{where} is not a mapping; write {known[0]}: …")
     for key in value:
         if key not in known:
-            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {_hint(str(key), known)}")
+            raise InvalidPolicy(f"{where} has the unknown key {_said(key)}; {_hint(str(key)[:80], known)}")
     return value
 
 
@@ -321,10 +320,15 @@ def _items(value: object, where: str, limit: int) -> Sequence[object]:
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidPolicy(f"{where} is {value!r}; write a text that is not empty")
+        raise InvalidPolicy(f"{where} is {_said(value)}; write a text that is not empty")
     if len(value) > MAX_TEXT:
         raise InvalidPolicy(f"{where} has {len(value)} characters; at most {MAX_TEXT} are accepted")
     return value
+
+
+def _said(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _is_within(repository: str, name: str) -> bool:

@@ -57,7 +57,19 @@ def _content(file: Path, limit: int) -> bytes:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose keys are unique: the second of two would quietly replace the first."""
+    """YAML whose keys are unique: the second of two would quietly replace the first.
+
+    Nor has it aliases, by which a few lines become gigabytes, or tags, which a policy has no use for.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next value, unless it is written as an alias or has a tag."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # so say the stubs
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None) is not None:
+            what = "an alias" if isinstance(event, yaml.AliasEvent) else "a tag"
+            line = event.start_mark.line + 1
+            raise InvalidPolicy(f"line {line}: {what} is not accepted; write the value itself")
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
         """The mapping, unless a key stands in it twice."""

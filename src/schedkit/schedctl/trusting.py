@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,5 +87,12 @@ def read_trust(path: str | None) -> Trust:
 
 
 def root_folder(environment: Mapping[str, str]) -> Path:
-    """Where `schedctl trust update` keeps a newer root."""
+    """Where `schedctl trust update` keeps a newer root of the public Sigstore."""
     return catalogs.kept(environment).folder / "sigstore"
+
+
+def root_folder_of(environment: Mapping[str, str], url: str) -> Path:
+    """Where it keeps the root of that Sigstore; each one's by itself, since no two trust the same."""
+    if url == rootfiles.SIGSTORE:
+        return root_folder(environment)
+    return catalogs.kept(environment).folder / "sigstores" / hashlib.sha256(url.encode()).hexdigest()[:16]
