@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +17,7 @@ from schedkit.model.programs import Program
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.schedctl import catalogs
-from schedkit.schedctl.catalog_update import as_reference, compare
+from schedkit.schedctl.catalog_update import as_reference, compare, refuse_older
 from schedkit.schedctl.catalogs import Kept, Provenance
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import Problem
@@ -26,7 +25,7 @@ from schedkit.schedctl.explanations import explain
 from schedkit.schedctl.libraries import collect
 from schedkit.schedctl.main import VERBS
 from schedkit.schedctl.mirror import destination
-from schedkit.schedctl.places import layout_folder, parse_mirrors, parse_prefix
+from schedkit.schedctl.places import layout_folder, parse_mirrors, parse_prefix, refuse_login
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs/schedctl/schemas"
@@ -145,27 +144,76 @@ def test_a_copy_is_read_back_with_where_it_came_from(tmp_path: Path) -> None:
 
     copy.replace(ENTRIES, NOTE)
 
-    layer = catalogs.updated(copy, uid=os.geteuid())
+    layer = catalogs.updated(copy)
     assert layer is not None
     assert (layer.entries, copy.provenance()) == (ENTRIES, NOTE)
 
 
 def test_without_a_copy_there_is_no_layer_and_no_provenance(tmp_path: Path) -> None:
-    assert catalogs.updated(Kept(tmp_path), uid=0) is None
+    assert catalogs.updated(Kept(tmp_path)) is None
     assert Kept(tmp_path).provenance() is None
 
 
 @pytest.mark.parametrize("spoiled", ["catalog.json", "", ".."], ids=["file", "folder", "folder above"])
-def test_root_does_not_take_names_of_images_from_where_others_can_write(spoiled: str, tmp_path: Path) -> None:
+def test_nobody_takes_names_of_images_from_where_others_can_write(spoiled: str, tmp_path: Path) -> None:
     copy = Kept(tmp_path / "above/kept")
     copy.replace(ENTRIES, NOTE)
     (copy.folder / spoiled).resolve().chmod(0o777)
 
     with pytest.raises(Problem) as problem:
-        catalogs.updated(copy, uid=0)
+        catalogs.updated(copy)
 
     assert "can be written to by others" in problem.value.why
-    assert catalogs.updated(copy, uid=1000) is not None
+    assert copy.provenance() is None or spoiled == "catalog.json"
+
+
+def test_a_copy_is_neither_read_nor_kept_through_a_link(tmp_path: Path) -> None:
+    Kept(tmp_path / "real/schedkit").replace(ENTRIES, NOTE)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    copy = catalogs.kept({"XDG_DATA_HOME": str(tmp_path / "link")})
+
+    with pytest.raises(Problem, match="not trusted"):
+        catalogs.updated(copy)
+    with pytest.raises(OSError, match="link"):
+        copy.replace({}, NOTE)
+
+    assert Kept(tmp_path / "real/schedkit").entries() == ENTRIES
+
+
+def test_a_damaged_copy_does_not_stop_what_would_replace_it(tmp_path: Path) -> None:
+    copy = Kept(tmp_path / "new")
+    copy.replace(ENTRIES, NOTE)
+    copy.file.write_bytes(b"{")
+
+    assert copy.entries() == {}
+
+
+@pytest.mark.parametrize(
+    ("time", "refused"),
+    [("2026-02-01T00:00:00+00:00", False), ("2025-12-01T00:00:00+00:00", True), (None, True)],
+)
+def test_a_catalog_whose_time_is_older_or_unknown_does_not_replace_a_dated_one(
+    time: str | None, refused: bool
+) -> None:
+    kept = Provenance(source="s", sha256="0" * 64, updated="", signed="2026-01-01T00:00:00+00:00")
+    undated = Provenance(source="s", sha256="0" * 64, updated="")
+
+    refuse_older(time, undated)
+    refuse_older(time, None)
+    if not refused:
+        refuse_older(time, kept)
+        return
+    with pytest.raises(Problem, match="is older than the one that is kept, or may be"):
+        refuse_older(time, kept)
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@r.test/c.json", "https://token@r.test"])
+def test_a_url_with_a_login_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(Problem) as problem:
+        refuse_login(url)
+
+    assert "secret" not in f"{problem.value} {problem.value.why}"
+    refuse_login("https://r.test/c.json?at=a@b")
 
 
 def test_an_update_says_what_it_changed() -> None:

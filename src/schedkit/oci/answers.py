@@ -69,4 +69,9 @@ def complaint(response: Response) -> str:
 
 
 def _said(response: Response) -> str:
-    return f"the answer of {urlsplit(response.url).netloc}"
+    return f"the answer of {shown_host(response.url)}"
+
+
+def shown_host(url: str) -> str:
+    """Host and port of a URL for a message, without a login that may be before them."""
+    return urlsplit(url).netloc.rpartition("@")[2]

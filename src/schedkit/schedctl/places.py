@@ -71,5 +71,12 @@ def parse_mirrors(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def refuse_login(url: str) -> None:
+    """Let no URL with a login pass: it would be kept and shown where others can read it."""
+    if "://" in url and "@" in url.partition("://")[2].partition("/")[0]:
+        remedy = "leave it out; no login is sent to fetch a file"
+        raise Problem("the URL has a login in it", remedy=remedy)
+
+
 def _prefix_text(prefix: Repository) -> str:
     return str(prefix).rstrip("/")

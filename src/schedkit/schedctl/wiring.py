@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from schedkit.model.catalog import MAX_BYTES, Layer, Listed, stack
 from schedkit.schedctl import catalogs
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.places import layout_folder, parse_mirrors
+from schedkit.schedctl.places import layout_folder, parse_mirrors, refuse_login
 from schedkit.schedctl.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def layers(settings: Settings) -> list[Layer]:
     """The catalogs that count, from the lowest to the highest."""
-    copy = catalogs.updated(catalogs.kept(os.environ), uid=os.geteuid())
+    copy = catalogs.updated(catalogs.kept(os.environ))
     named = settings.catalog
     chosen = Layer(named, catalogs.parse_named(read_anywhere(settings, named), named)) if named else None
     return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
@@ -38,6 +38,7 @@ def read_anywhere(settings: Settings, place: str) -> bytes:
     """What lies at a path or URL; of a file at most one byte more than a catalog may have."""
     if "://" not in place:
         return catalogs.read_file(Path(place))
+    refuse_login(place)
     from schedkit.oci import web  # noqa: PLC0415 - an HTTP client is only for those who name a URL
     from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
 
