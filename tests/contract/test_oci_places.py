@@ -224,6 +224,15 @@ def test_a_mirror_without_signatures_does_not_hide_those_of_the_origin(server: S
         assert [found.digest for found in client.referrers(repository(server), IMAGE)] == [IMAGE]
 
 
+def test_while_the_origin_is_away_an_empty_list_of_a_mirror_counts(server: Server, other: Server) -> None:
+    """Signatures under a tag can then be read from the mirror."""
+    other.behave("/v2/copy/a/referrers/", always(answer(200, EMPTY_INDEX, Content_Type=IMAGE_INDEX)))
+    server.behave("/v2/a/", always(answer(503)))
+
+    with _mirrored(server, other) as client:
+        assert client.referrers(repository(server), IMAGE) == ()
+
+
 def test_a_file_is_fetched_by_its_url(server: Server, other: Server) -> None:
     server.behave("/catalog.json", redirect(f"{other.url}/moved"))
     other.behave("/moved", in_turn(always(answer(503)), always(answer(200, b"{}"))))

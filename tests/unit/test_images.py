@@ -257,6 +257,9 @@ def test_depth_is_counted_where_it_is_depth() -> None:
             "calls itself",
             id="by its own word",
         ),
+        pytest.param(
+            _manifest(layers=[], Layers=[]), manifests.IMAGE_MANIFEST, "'layers' twice", id="in other letters"
+        ),
         pytest.param(_manifest(), "text/html", "neither", id="served as nothing known"),
         pytest.param(
             _manifest(schemaVersion=1), manifests.IMAGE_MANIFEST, "schemaVersion", id="an old version"

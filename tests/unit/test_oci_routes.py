@@ -156,6 +156,7 @@ def test_a_challenge_that_nobody_can_meet_is_told(header: str) -> None:
         ("http://127.0.0.1/token", "r.test", True, False),
         ("http://r.test:1/token", "r.test:2", False, True),
         ("http://127.0.0.1:1/token", "127.0.0.1:2", False, True),
+        ("http://127.0.0.1:1/token", "r.test:2", False, False),
         ("http://evil.test/token", "127.0.0.1:2", False, False),
         ("https://user:pw@auth.test/", "r.test", True, False),
         ("file:///token", "r.test", True, False),

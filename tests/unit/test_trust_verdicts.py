@@ -18,7 +18,7 @@ from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
 from schedkit.model.images import Reference
 from schedkit.model.trust import Refusal, Rule, Step, TrustPolicy, Verified
-from schedkit.oci.errors import Unreachable
+from schedkit.oci.errors import Refused, Unreachable
 from schedkit.oci.sources import Content
 from schedkit.oci.verdicts import (
     MOST_FILES,
@@ -70,6 +70,20 @@ def test_a_verdict_outlives_an_outage(verdicts: Verdicts, made: Made) -> None:
 def test_without_a_verdict_an_outage_is_an_outage(verdicts: Verdicts, made: Made) -> None:
     with pytest.raises(Unreachable):
         again(verdicts, made)
+
+
+class Lying(Shelf):
+    """A registry whose answers are invalid."""
+
+    def resolve(self, reference: Reference) -> Content:
+        raise Refused(f"{reference} is something else")
+
+
+def test_an_answer_that_is_no_good_is_refused_at_the_step_for_it(verdicts: Verdicts, made: Made) -> None:
+    with pytest.raises(Refusal) as refused:
+        verify_once(verdicts, Lying(), made.reference, by_identity(made), made.root)
+
+    assert refused.value.step is Step.DIGEST
 
 
 def test_a_tag_needs_the_registry_but_not_the_evidence(verdicts: Verdicts, made: Made) -> None:

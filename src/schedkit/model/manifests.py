@@ -160,6 +160,9 @@ def _fits(offered: Platform, wanted: Platform) -> bool:
 
 def _refuse_ambiguous(data: bytes, media_type: str, *, foreign: tuple[str, ...]) -> None:
     tree = documents.read_object(data, what="the manifest")
+    twice = documents.repeated(name.casefold() for name in tree)
+    if twice is not None:  # some readers take `Layers` for `layers`
+        raise InvalidDocument(f"the manifest names {shown(twice)} twice, in different letters")
     own = tree.get("mediaType")
     if own is not None and own != media_type:
         raise InvalidDocument(

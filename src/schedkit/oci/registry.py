@@ -126,16 +126,24 @@ class Registry:
     def referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
         """What claims to refer to that digest; only each one's own manifest says whether it does.
 
-        Mirrors often hold an image without what refers to it: an empty list sends us on to the next place.
+        Mirrors often hold an image without what refers to it: an empty list sends us on to the next place. If
+        that is the origin, and it is away, the mirror's word is all there is.
         """
+        answered: list[Repository] = []
 
         def read(place: Repository) -> tuple[Descriptor, ...]:
             found = self._listed_referrers(place, digest) or self._tagged_referrers(place, digest)
+            answered.append(place)
             if not found and place != repository:
                 raise NotFound(f"{place} lists nothing that refers to {digest}")
             return found
 
-        return self._anywhere(repository, read)
+        try:
+            return self._anywhere(repository, read)
+        except Unreachable:
+            if answered:
+                return ()
+            raise
 
     def tags(self, repository: Repository) -> tuple[str, ...]:
         """All tags, sorted; names that no reference could have are left out."""

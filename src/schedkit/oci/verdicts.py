@@ -22,6 +22,7 @@ from schedkit.model import documents
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import files, guarded
+from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Content, Source
 
 _MAX_VERDICT: Final = 16 << 10
@@ -139,7 +140,10 @@ def verify_once(
     believed, repository = beliefs(policy, root), str(reference.repository)
     if reference.digest is not None and (found := verdicts.find(reference.digest, repository, believed)):
         return found
-    content = source.resolve(reference)
+    try:
+        content = source.resolve(reference)
+    except Refused as error:
+        raise Refusal(Step.DIGEST, f"the registry's answer is no good: {error}") from error
     if found := verdicts.find(content.descriptor.digest, repository, believed):
         return found
     verified = _verify(source, reference, content, policy, root)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedkit.model.images import Reference
-from schedkit.model.trust import TrustPolicy, Verified, default_policy
+from schedkit.model.trust import InvalidPolicy, TrustPolicy, Verified, default_policy
 from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.sources import Source
@@ -53,7 +53,10 @@ class Trust:
         from schedkit.oci import trustedroots  # noqa: PLC0415 - `admit` may do without
 
         check_policy(self.policy)
-        return trustedroots.parse_root(self.document)
+        try:
+            return trustedroots.parse_root(self.document)
+        except trustedroots.InvalidRoot as error:
+            raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
 
 
 def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
