@@ -296,10 +296,23 @@ def test_a_library_that_is_missing_is_named_with_where_it_was_looked_for(tmp_pat
     assert str(tmp_path) in problem.value.why
 
 
+@pytest.mark.parametrize("interpreter", ["/../../etc/x", "lib/ld.so", "/" + "x" * 100])
+def test_an_interpreter_that_would_lie_elsewhere_is_refused(interpreter: str, tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"the interpreter .* is not packaged"):
+        collect(Path("scx_x"), Program(Platform("linux", "amd64"), interpreter, ()), [tmp_path])
+
+
+def test_a_library_whose_name_no_archive_holds_is_refused(tmp_path: Path) -> None:
+    program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("x" * 101,))
+
+    with pytest.raises(Problem, match="is not packaged"):
+        collect(Path("scx_x"), program, [tmp_path])
+
+
 def test_a_library_that_is_named_by_a_path_is_refused(tmp_path: Path) -> None:
     program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("/etc/passwd",))
 
-    with pytest.raises(Problem, match="the library /etc/passwd is not packaged"):
+    with pytest.raises(Problem, match="the library '/etc/passwd' is not packaged"):
         collect(Path("scx_x"), program, [tmp_path])
 
 
