@@ -242,6 +242,12 @@ def test_versions_are_sorted_as_versions_and_other_tags_come_last() -> None:
     ]
 
 
+def test_a_number_longer_than_any_counter_is_a_word() -> None:
+    endless = f"1.0-{'9' * 5000}"
+
+    assert sort_versions([endless, "1.0", "1.0-2"]) == ["1.0-2", endless, "1.0"]
+
+
 @given(
     st.lists(st.from_regex(r"v?[0-9]{1,3}(\.[0-9]{1,3}){0,3}(-[a-z0-9.]{1,4})?|[a-z]{1,6}", fullmatch=True))
 )

@@ -33,6 +33,28 @@ def made() -> Made:
 # --- policy files
 
 
+@pytest.mark.parametrize(
+    ("source", "days", "why"),
+    [
+        ("https://elsewhere.test", 0, "it is from 'https://elsewhere.test'"),
+        (rootfiles.SIGSTORE, 30, "which is to come"),
+        (rootfiles.SIGSTORE, 0, None),
+    ],
+)
+def test_only_a_root_of_the_public_sigstore_takes_its_place(
+    tmp_path: Path, source: str, days: int, why: str | None
+) -> None:
+    folder, taken = tmp_path / "root", dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)
+    folder.mkdir(mode=0o700)
+    (folder / rootfiles.TRUSTED_ROOT).write_bytes(b"another")
+    (folder / rootfiles.ORIGIN).write_text(json.dumps({"taken": taken.isoformat(), "source": source}))
+
+    found = rootfiles.current(folder)
+
+    assert (found.document == b"another") is (why is None)
+    assert why is None or why in str(found.why_not_newer)
+
+
 def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Made) -> None:
     (tmp_path / "signer.pub").write_bytes(made.public_key)
     (tmp_path / "root.json").write_bytes(made.root)
@@ -50,11 +72,15 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
     [
         ("keys: [{path: missing.pub}]", "missing.pub cannot be read: No such file or directory"),
         ("keys: []\nkeys: []", "line 1: the key 'keys' stands there twice"),
+        ("".join(f"k{at}: 0\n" for at in range(4000)) + "k3999: 0", "the key 'k3999' stands there twice"),
         ("keys: [", "is not YAML"),
         ("[" * 600, "is not YAML"),
-        ("!!python/object:os.system {}", "is not YAML"),
+        ("!!python/object:os.system {}", "line 1: a tag is not accepted"),
+        ("keys: []\nrequireLog: !!bool zz", "line 2: a tag is not accepted"),
+        ("requireLog: !!timestamp zz", "line 1: a tag is not accepted"),
+        ("requireLog: 2001-99-99", "is not YAML"),
         ("\x00", "is not YAML"),
-        ("a: &a [*a]", "unknown key 'a'"),
+        ("a: &a [*a]", "line 1: an alias is not accepted"),
         (" " * (300 << 10), "has more than"),
     ],
 )

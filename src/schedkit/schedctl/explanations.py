@@ -23,6 +23,7 @@ _TRUST_REMEDIES = {
     Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
     Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
 }
+_MOST_OTHERS = 5
 
 
 @singledispatch
@@ -61,7 +62,9 @@ def _(error: InvalidPolicy) -> Problem:
 
 @explain.register
 def _(error: Refusal) -> Problem:
-    others = "".join(f"; another signature: {other}" for other in error.others)
+    others = "".join(f"; another signature: {other}" for other in error.others[:_MOST_OTHERS])
+    if len(error.others) > _MOST_OTHERS:
+        others += f"; and {len(error.others) - _MOST_OTHERS} more"
     return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
 
 

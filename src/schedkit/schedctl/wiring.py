@@ -71,7 +71,7 @@ def layers(settings: Settings) -> list[Layer]:
     from schedkit.model.catalog import Layer  # noqa: PLC0415 - as above
     from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
 
-    copy = catalogs.updated(catalogs.kept(os.environ), uid=os.geteuid())
+    copy = catalogs.updated(catalogs.kept(os.environ))
     named = settings.catalog
     chosen = Layer(named, catalogs.parse_named(read_anywhere(settings, named), named)) if named else None
     return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
@@ -93,6 +93,9 @@ def read_anywhere(settings: Settings, place: str) -> bytes:
         return catalogs.read_file(Path(place))
     from schedkit.oci import web  # noqa: PLC0415 - an HTTP client is only for those who name a URL
     from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.schedctl.places import refuse_login  # noqa: PLC0415 - as above
+
+    refuse_login(place)
 
     with attempting(f"fetch {place}"):
         return web.fetch(place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ))
