@@ -1,6 +1,6 @@
 """`schedctl` on a machine with Podman: what it says is what the kernel shows to others.
 
-Every call starts an interpreter, which takes seconds in an emulated guest: what is shown elsewhere is `full`.
+Every call starts an interpreter, which takes seconds in an emulated guest: the module is `full`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rig import images, polling, schedext
 from rig.podman import Podman
 from rig.schedext import Launcher
 
-pytestmark = pytest.mark.kernel("7")
+pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
 
 TIMEOUT_S = 120
 HOST = "registry.rig.test/rig"
@@ -143,7 +143,6 @@ def test_a_stranger_keeps_the_kernel_and_is_named(schedctl: Schedctl, launcher: 
     assert (schedext.ops(), ids(schedctl.podman)) == ("totally_different", [])
 
 
-@pytest.mark.full
 def test_an_ops_name_unlike_the_images_is_running_and_not_a_mismatch(schedctl: Schedctl) -> None:
     ran = schedctl.run("alias")
 
@@ -151,7 +150,6 @@ def test_an_ops_name_unlike_the_images_is_running_and_not_a_mismatch(schedctl: S
     assert schedctl.status()[1]["status"] == "running"
 
 
-@pytest.mark.full
 def test_a_killed_run_leaves_what_the_next_one_sees_and_removes(schedctl: Schedctl) -> None:
     image = images.scheduler("slow")
     reference = f"{HOST}/slow@{images.digest(image)}"
@@ -171,7 +169,6 @@ def test_a_killed_run_leaves_what_the_next_one_sees_and_removes(schedctl: Schedc
     assert ids(schedctl.podman) == []
 
 
-@pytest.mark.full
 def test_an_image_for_other_machines_is_refused_before_it_is_loaded(schedctl: Schedctl) -> None:
     refused = schedctl.run("fifo", layout=images.foreign_scheduler())
 
@@ -180,7 +177,6 @@ def test_an_image_for_other_machines_is_refused_before_it_is_loaded(schedctl: Sc
     assert "loading" not in refused.stderr
 
 
-@pytest.mark.full
 def test_attached_its_output_and_exit_code_are_those_of_the_program(schedctl: Schedctl) -> None:
     ended = schedctl.run("bad_init", "--attach")
 
@@ -189,7 +185,6 @@ def test_attached_its_output_and_exit_code_are_those_of_the_program(schedctl: Sc
     assert ids(schedctl.podman) == []
 
 
-@pytest.mark.full
 def test_without_a_signature_nothing_runs(schedctl: Schedctl) -> None:
     image = images.scheduler("fifo")
 
