@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from schedkit.model.host import (
+    EJECT,
     PATIENCE_S,
     RULES,
     Containers,
@@ -129,7 +130,15 @@ def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:
         "container scx_rusty runs, but the kernel runs mini, "
         "which was started by the systemd unit scx.service"
     )
-    assert verdict.way_out == "end the other one (`systemctl stop scx.service`), or ours (`schedctl stop`)"
+    ending = f"`kill {SERVICE.pid}`; if it comes back, `systemctl stop scx.service`"
+    assert verdict.way_out == f"end the other one ({ending}), or ours (`schedctl stop`)"
+
+
+def test_what_outlives_its_process_is_to_be_ejected() -> None:
+    owner = attribute(Proof(Hold.MAP, Process(93, command="./scx")), [])
+
+    assert way_to_end(owner) == f"`kill 93`; the kernel keeps it, so {EJECT}"
+    assert judge(ORPHAN, []).way_out == EJECT
 
 
 def test_the_reason_why_nothing_is_proved_is_told() -> None:
@@ -139,7 +148,11 @@ def test_the_reason_why_nothing_is_proved_is_told() -> None:
 @pytest.mark.parametrize(
     ("process", "words", "ending"),
     [
-        (SERVICE, "the systemd unit scx.service", "`systemctl stop scx.service`"),
+        (
+            SERVICE,
+            "the systemd unit scx.service",
+            f"`kill {SERVICE.pid}`; if it comes back, `systemctl stop scx.service`",
+        ),
         (BY_HAND, "the systemd unit session-1.scope", "`kill 91`"),
         (POD, f"the Kubernetes pod {UID}", f"delete the SchedExt or DaemonSet of pod {UID} in its cluster"),
         (Process(93, command="./scx"), "process 93 (./scx)", "`kill 93`"),

@@ -87,7 +87,7 @@ def test_what_earlier_runs_left_behind_is_removed_first() -> None:
             host(seen(State.ENABLED, POD)), "runs fifo already", "delete the SchedExt", id="a pod's"
         ),
         pytest.param(
-            host(seen(State.ENABLED, hold=Hold.NOBODY)), "runs fifo already", "SysRq-S", id="nobody's"
+            host(seen(State.ENABLED, hold=Hold.NOBODY)), "runs fifo already", "sysrq-trigger", id="nobody's"
         ),
         pytest.param(
             host(seen(State.ENABLED, hold=Hold.UNKNOWN)), "runs fifo already", "status", id="of unknown owner"

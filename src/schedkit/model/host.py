@@ -13,6 +13,8 @@ from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, Proof, is_in_container, place_of
 
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
+# SysRq-S: what ends a scheduler that no process would take along
+EJECT = "eject it: `echo S > /proc/sysrq-trigger`"
 
 
 class HostObservation(NamedTuple):
@@ -167,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.MISMATCH,
         "{ours} runs, but the kernel runs {ops}, which belongs to no process: {reason}",
-        "`schedctl reset`, then `schedctl run` again",
+        f"{EJECT}; then `schedctl stop`, and `schedctl run` again",
         states=_ENABLED,
         owners=_ORPHAN,
         containers=_ONE,
@@ -175,7 +177,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.ORPHANED,
         "the kernel runs {ops}, which belongs to no process: {reason}",
-        "`schedctl reset` brings the kernel's own scheduler back",
+        EJECT,
         states=_ENABLED,
         owners=_ORPHAN,
     ),
@@ -235,7 +237,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.ORPHANED,
         "the kernel is still between schedulers, and no container of ours is known: {reason}",
-        "ask again; if it stays so, `schedctl reset`",
+        f"ask again; if it stays so, {EJECT}",
         states=_MOVING,
     ),
 )
@@ -318,10 +320,21 @@ def _of(process: Process, ours: Sequence[OurContainer] | None) -> Owner:
 
 def way_to_end(owner: Owner) -> str:
     """How to end a scheduler that is not ours."""
+    if not owner.pid:
+        return EJECT
+    ending = _way_to_end_process(owner)
+    return ending if owner.ends_with_process else f"{ending}; the kernel keeps it, so {EJECT}"
+
+
+def _way_to_end_process(owner: Owner) -> str:
     if owner.pod_uid:
         return f"delete the SchedExt or DaemonSet of pod {owner.pod_uid} in its cluster"
     if owner.container_id:
         return f"stop container {owner.container_id[:12]} with the program that started it"
-    if owner.unit.endswith(".service"):
-        return f"`systemctl stop {owner.unit}`"
-    return f"`kill {owner.pid}`" if owner.pid else "`schedctl reset`"
+    kill = f"`kill {owner.pid}`"
+    # not the unit at once: one started by hand may be in that of whatever one logs in with
+    return f"{kill}; if it comes back, `systemctl stop {owner.unit}`" if _is_service(owner.unit) else kill
+
+
+def _is_service(unit: str) -> bool:
+    return unit.endswith(".service") and not unit.startswith("user@")

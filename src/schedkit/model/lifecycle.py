@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from schedkit.model.host import HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
+from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.kernel import State
 from schedkit.model.owners import Hold, Process, is_in_container
 
@@ -149,7 +149,7 @@ def _lingering(process: Process) -> Refused:
 def _taken(ops: str, owner: Owner) -> Refused:
     what = f"the kernel runs {ops} already"
     if owner.kind is OwnerKind.ORPHAN:
-        return Refused(what, f"it belongs to no process: {owner.reason}", "eject it with SysRq-S")
+        return Refused(what, f"it belongs to no process: {owner.reason}", EJECT)
     if owner.kind is OwnerKind.UNKNOWN:
         return Refused(what, f"it is not known whose it is: {owner.reason}", "`schedctl status` says more")
     return Refused(what, f"it belongs to {owner}", f"end that one first: {way_to_end(owner)}")
@@ -245,7 +245,7 @@ def left_in_kernel(observation: HostObservation) -> Refused | None:
         return None
     what = f"the container is gone, but the kernel still runs {observation.kernel.ops}"
     why = f"it belongs to no process: {observation.proof.reason}"
-    return Refused(what, why, "eject it with SysRq-S: `echo S > /proc/sysrq-trigger`")
+    return Refused(what, why, EJECT)
 
 
 class Evidence(NamedTuple):
