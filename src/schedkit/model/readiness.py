@@ -212,9 +212,10 @@ def config_lies_where_libbpf_looks(facts: Facts) -> Answer:
         return _failed("the kernel's config is nowhere")
     if config.is_found_by_libbpf:
         return _passed(config.path)
-    link = f"`ln -s {config.path} /boot/config-{facts.kernel.release}`"
+    # no link: it would lead nowhere inside a container that sees only /boot
+    copy = f"`cp {config.path} /boot/config-{facts.kernel.release}`"
     return _failed(
-        f"it is only in {config.path}", f"{link}; `schedctl run` shows it to its containers anyway"
+        f"it is only in {config.path}", f"{copy}; `schedctl run` shows it to its containers anyway"
     )
 
 
@@ -310,7 +311,7 @@ def _options(facts: Facts, wanted: Sequence[str]) -> Answer:
 
 
 _NEWER_KERNEL = "boot a kernel with sched_ext: 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT=y"
-_REBUILT_KERNEL = "boot another build of this kernel, or build it with pahole 1.31 or newer"
+_REBUILT_KERNEL = "boot another build of this kernel, or build it with another pahole than 1.30"
 _AS_ROOT = "run schedctl as root, for example with sudo, and not inside an unprivileged container"
 _START_PODMAN = "`systemctl enable --now podman.socket`, after installing Podman if need be"
 _START_CONTAINERD = "`systemctl enable --now containerd`, after installing containerd if need be"
