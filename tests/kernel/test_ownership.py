@@ -59,7 +59,9 @@ def holder() -> tuple[Hold, int | None]:
 
 
 def left_behind() -> list[int]:
-    return [process.pid for process in leftovers(sysfs.read(ROOT), ownership.gather(ROOT))]
+    left = leftovers(sysfs.read(ROOT), ownership.gather(ROOT))
+    assert left.gaps == ()
+    return [process.pid for process in left.processes]
 
 
 def test_the_process_that_attached_is_the_owner(launcher: Launcher) -> None:
