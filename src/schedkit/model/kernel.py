@@ -51,7 +51,7 @@ class SchedExt(NamedTuple):
         return self.is_readable and not self.state.is_settled
 
 
-def parse_version(release: str) -> tuple[int, int] | None:
-    """Major and minor of a release such as `6.18.15+deb13-cloud-amd64`; None if it has none."""
-    found = re.match(r"(\d+)\.(\d+)", release)
-    return (int(found[1]), int(found[2])) if found else None
+def parse_version(release: str) -> tuple[int, int, int] | None:
+    """Major, minor and patch level of a release such as `6.18.15+deb13-cloud-amd64`; None if it has none."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
