@@ -318,13 +318,13 @@ class TestEnding:
 
     def test_what_a_program_has_started_is_gone_with_it(self, runtime: Runtime, run: Run) -> None:
         """It sees the host's processes, so that no namespace takes the others along."""
-        name = run("sleep 1000 & echo $!; wait")
-        other = int(polling.until(lambda: said(runtime, name).strip(), "it has started another"))
-        assert Path(f"/proc/{other}").exists()
+        seconds = f"{os.getpid()}{next(_numbers):03}"  # nobody else sleeps for so long
+        name = run(f"sleep {seconds} & echo started; wait")
+        polling.until(lambda: _is_run_by_somebody(seconds), "it has started another")
 
         runtime.stop(name, grace_s=0.3)
 
-        assert not _is_alive(other)
+        assert not _is_run_by_somebody(seconds)
 
     def test_to_stop_what_has_ended_changes_nothing(self, runtime: Runtime, run: Run) -> None:
         name = run("exit 5")
@@ -594,11 +594,15 @@ def _run_as_go_schedctl_does(service: Service, image: str, name: str, script: st
         service.run("run", "--detach", "--privileged", image, name, "/usr/bin/busybox", *words)
 
 
-def _is_alive(pid: int) -> bool:
-    """A process that has ended and was not yet taken note of does nothing any more."""
+def _is_run_by_somebody(word: str) -> bool:
+    """Whether a process of this machine was started with that argument; one that has ended shows none."""
+    return any(word.encode() in _words(file) for file in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def _words(command_line: Path) -> list[bytes]:
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+        return command_line.read_bytes().split(b"\0")
+    return []
 
 
 def _kill_all(pids: Iterable[int]) -> None:
