@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import pytest
 
 from schedkit.runtimes.containerd import Containerd
 from schedkit.runtimes.containerdcalls import CallError
+from schedkit.runtimes.containerdrpc import Rpc
 from schedkit.runtimes.containers import State
 from schedkit.runtimes.errors import (
     BrokenImageError,
     ImageMissingError,
     NameTakenError,
+    NotAnsweringError,
     RefusedError,
     SilentError,
 )
@@ -214,3 +219,41 @@ def test_a_place_for_output_that_cannot_be_made_is_an_error_of_ours(
         runtime.create(SPEC)
 
     assert daemon.records == {}
+
+
+class Mute:
+    """A server of gRPC that takes what is written, and ends every conversation or says nothing in it."""
+
+    def __init__(self, socket: Path, *, hangs: bool) -> None:
+        self.over = threading.Event()
+        self.hangs = hangs
+        self.server = grpc.server(ThreadPoolExecutor(2))
+        handler: Any = grpc.stream_stream_rpc_method_handler(self.answer)
+        service = grpc.method_handlers_generic_handler(
+            "containerd.services.content.v1.Content", {"Write": handler}
+        )
+        self.server.add_generic_rpc_handlers((service,))
+        self.server.add_insecure_port(f"unix://{socket}")
+        self.server.start()
+
+    def answer(self, _: object, __: object) -> Iterator[bytes]:
+        if self.hangs:
+            self.over.wait(20)
+        return iter(())
+
+    def stop(self) -> None:
+        self.over.set()
+        self.server.stop(0).wait(10)
+
+
+@pytest.mark.parametrize("hangs", [True, False], ids=["says nothing", "ends it"])
+def test_a_conversation_that_containerd_leaves_is_given_up(tmp_path: Path, hangs: bool) -> None:
+    server = Mute(tmp_path / "socket", hangs=hangs)
+    rpc = Rpc(tmp_path / "socket", "test", write_timeout_s=0.3)
+    expected = SilentError if hangs else NotAnsweringError
+
+    with pytest.raises(expected) as caught:
+        rpc.converse("Content.Write", [rpc.message("WriteContent", ref="one")], lease="")
+
+    assert caught.type is expected
+    server.stop()

@@ -30,12 +30,13 @@ _SILENT = "see whether it still runs (`systemctl status containerd`), then try a
 class Rpc:
     """Calls to the containerd behind a socket, all in one namespace."""
 
-    def __init__(self, socket: Path, namespace: str) -> None:
+    def __init__(self, socket: Path, namespace: str, *, write_timeout_s: float = _WRITE_TIMEOUT_S) -> None:
         self._pool = descriptor_pool.DescriptorPool()
         for file in descriptor_pb2.FileDescriptorSet.FromString(_DESCRIPTORS.read_bytes()).file:
             self._pool.Add(file)
         self._channel = grpc.insecure_channel(f"unix://{socket.absolute()}")
         self._namespace = namespace
+        self._write_timeout_s = write_timeout_s
 
     def message(self, kind: str, /, **fields: object) -> Any:  # noqa: ANN401 - a class made at run time
         """A message of containerd.proto."""
@@ -85,8 +86,9 @@ class Rpc:
         try:
             for request in requests:
                 outbox.put(request)
-                with _within(_WRITE_TIMEOUT_S, answers):
-                    next(answers)
+                with _within(self._write_timeout_s, answers):
+                    if next(answers, None) is None:
+                        raise NotAnsweringError("containerd ended the conversation", _SILENT, acted=True)
         finally:
             answers.cancel()
             outbox.put(None)
