@@ -74,6 +74,24 @@ def test_every_shipped_entry_says_where_its_facts_come_from_and_that_they_were_n
     assert [name for name, entry in SHIPPED.items() if entry.measured is not False or not entry.sources] == []
 
 
+@pytest.mark.parametrize(
+    ("field", "word"),
+    [
+        ("min_kernel", "kernel:"),
+        ("architectures", "architectures:"),
+        ("presets", "presets:"),
+        ("needs", "needs:"),
+        ("description", "description:"),
+        ("watchdog_seconds", "watchdog"),
+        ("cpu_contract", "CPU contract:"),
+    ],
+)
+def test_no_shipped_fact_is_without_a_source(field: str, word: str) -> None:
+    told = {name: " ".join(entry.sources) for name, entry in SHIPPED.items()}
+
+    assert [name for name, entry in SHIPPED.items() if getattr(entry, field) and word not in told[name]] == []
+
+
 def test_the_names_that_the_kernel_uses_differ_from_the_images_where_they_do() -> None:
     assert (SHIPPED["gthulhu"].ops_name, SHIPPED["scx_flow"].ops_name) == ("goland", "scx_flow")
 

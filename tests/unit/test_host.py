@@ -50,7 +50,17 @@ def test_every_combination_has_a_row_with_words_and_a_way_out(
 
     assert rule.words
     assert rule.way_out
-    assert rule.status.exit_code == (0 if rule.status.value in {"idle", "running"} else 2)
+
+
+def test_exit_codes_are_those_that_scripts_rely_on() -> None:
+    assert {status.value: status.exit_code for status in Status} == {
+        "idle": 0,
+        "running": 0,
+        "orphaned-kernel-state": 2,
+        "managed-detached": 2,
+        "managed-mismatch": 2,
+        "multiple-managed": 2,
+    }
 
 
 @pytest.mark.parametrize("number", range(len(RULES)))
@@ -79,6 +89,12 @@ def test_two_of_our_containers_are_always_a_discrepancy(state: State) -> None:
 IN_OURS = Process(71, ancestors=(70, 1), command="scx_rusty", cgroups=(f"/machine.slice/libpod-{ID}.scope",))
 SERVICE = Process(90, command="/usr/bin/scx_lavd", cgroups=("/system.slice/scx.service",))
 BY_HAND = Process(91, command="./scx_simple -f", cgroups=("/user.slice/user-0.slice/session-1.scope",))
+USERS = Process(
+    94, command="scx_flash", cgroups=("/user.slice/user-7.slice/user@7.service/app.slice/flash.service",)
+)
+LINGERING = Process(95, command="./scx", cgroups=("/user.slice/user-7.slice/user@7.service",))
+IN_CONTAINERD = Process(96, command="scx_rusty", cgroups=("/schedkit/scx-rusty",))
+IN_DOCKER = Process(97, command="scx", cgroups=(f"/system.slice/docker-{ID}.scope",))
 POD = Process(92, command="/scx", cgroups=(f"/kubepods/besteffort/pod{UID}/{'ab' * 32}",))
 ORPHAN = HostObservation(SchedExt(State.ENABLED, ops="mini"), Proof(Hold.NOBODY, reason="its loader is gone"))
 UNPROVED = HostObservation(
@@ -119,7 +135,6 @@ def test_what_is_seen_becomes_the_contracts_status(
     verdict = judge(observation, ours)
 
     assert (verdict.status.value, verdict.owner.kind.value) == (status, owner)
-    assert verdict.exit_code == (0 if status in {"idle", "running"} else 2)
     assert "{" not in verdict.words + verdict.way_out
 
 
@@ -128,10 +143,12 @@ def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:
 
     assert verdict.words == (
         "container scx_rusty runs, but the kernel runs mini, "
-        "which was started by the systemd unit scx.service"
+        "which was started by process 90 (/usr/bin/scx_lavd) in the systemd unit scx.service"
     )
-    ending = f"`kill {SERVICE.pid}`; if it comes back, `systemctl stop scx.service`"
-    assert verdict.way_out == f"end the other one ({ending}), or ours (`schedctl stop`)"
+    assert verdict.way_out == (
+        "end the other one (`kill 90`; if it comes back, `systemctl stop scx.service`), "
+        "or ours (`schedctl stop`)"
+    )
 
 
 def test_what_outlives_its_process_is_to_be_ejected() -> None:
@@ -150,10 +167,17 @@ def test_the_reason_why_nothing_is_proved_is_told() -> None:
     [
         (
             SERVICE,
-            "the systemd unit scx.service",
-            f"`kill {SERVICE.pid}`; if it comes back, `systemctl stop scx.service`",
+            "process 90 (/usr/bin/scx_lavd) in the systemd unit scx.service",
+            "`kill 90`; if it comes back, `systemctl stop scx.service`",
         ),
-        (BY_HAND, "the systemd unit session-1.scope", "`kill 91`"),
+        (
+            USERS,
+            "process 94 (scx_flash) in the systemd unit flash.service",
+            "`kill 94`; if it comes back, its user's `systemctl --user stop flash.service`",
+        ),
+        (BY_HAND, "process 91 (./scx_simple -f)", "`kill 91`"),
+        (LINGERING, "process 95 (./scx)", "`kill 95`"),
+        (IN_CONTAINERD, "container scx-rusty", "stop container scx-rusty with the program that started it"),
         (POD, f"the Kubernetes pod {UID}", f"delete the SchedExt or DaemonSet of pod {UID} in its cluster"),
         (Process(93, command="./scx"), "process 93 (./scx)", "`kill 93`"),
         (IN_OURS, "container 5e1f5e1f5e1f", "stop container 5e1f5e1f5e1f with the program that started it"),
@@ -165,6 +189,42 @@ def test_a_foreign_owner_is_named_by_what_one_would_look_for(
     owner = attribute(Proof(Hold.LINK, process), [])
 
     assert (owner.kind, str(owner), way_to_end(owner)) == (OwnerKind.FOREIGN, words, ending)
+
+
+@pytest.mark.parametrize(
+    ("process", "silent", "kind"),
+    [
+        pytest.param(IN_CONTAINERD, ["containerd"], "unknown", id="containerd's, which is silent"),
+        pytest.param(IN_CONTAINERD, ["podman"], "foreign", id="containerd's, which has answered"),
+        pytest.param(IN_OURS, ["podman"], "unknown", id="Podman's, which is silent"),
+        pytest.param(IN_OURS, ["containerd"], "foreign", id="Podman's, which has answered"),
+        pytest.param(IN_DOCKER, ["podman", "containerd"], "foreign", id="Docker's"),
+        pytest.param(POD, ["podman", "containerd"], "foreign", id="a pod's"),
+        pytest.param(SERVICE, ["podman", "containerd"], "foreign", id="in no container"),
+    ],
+)
+def test_nothing_is_foreign_that_a_silent_runtime_may_have_started_for_us(
+    process: Process, silent: list[str], kind: str
+) -> None:
+    verdict = judge(attached(process), [], silent=silent)
+
+    assert verdict.owner.kind.value == kind
+    assert ("kill" in verdict.way_out) is (process is SERVICE)
+
+
+def test_a_container_that_has_answered_is_ours_whoever_else_is_silent() -> None:
+    ours = OurContainer("scx-rusty", "scx-rusty", pid=0)
+
+    assert judge(attached(IN_CONTAINERD), [ours], silent=["podman"]).status is Status.RUNNING
+
+
+def test_a_kernel_that_cannot_be_read_is_said_to_be_unknown_and_not_waited_for() -> None:
+    dark = HostObservation(SchedExt(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
+
+    verdict = judge(dark, [])
+
+    assert not should_wait(dark, waited_s=0)
+    assert (verdict.exit_code, verdict.words) == (2, "it is not known what the kernel runs: is /sys mounted?")
 
 
 def test_ours_is_named_by_its_name() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -97,7 +97,9 @@ def test_without_its_loader_it_is_an_orphan() -> None:
 
 
 def test_a_pinned_link_makes_an_orphan() -> None:
-    proof = prove(RUNNING, evidence(schedulers=[SchedulerMap(10, "mini")]))
+    found = evidence(schedulers=[SchedulerMap(10, "mini")])._replace(pinned_links=frozenset({4}))
+
+    proof = prove(RUNNING, found)
 
     assert proof.hold is Hold.NOBODY
     assert "pinned" in proof.reason
@@ -136,6 +138,7 @@ def test_a_pinned_link_makes_an_orphan() -> None:
             id="two that are registered without a link",
         ),
         pytest.param(evidence(schedulers=[SchedulerMap(10, "other")]), id="no map of that name"),
+        pytest.param(evidence(schedulers=[SchedulerMap(10, "mini")]), id="no link, held or pinned"),
         pytest.param(
             evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini")], gaps=("dark here",)),
             id="something could not be looked at",
@@ -175,17 +178,39 @@ def test_nothing_is_held_while_nothing_is_attached(state: State) -> None:
 
 def test_leftovers_are_holders_of_what_is_not_attached_any_more() -> None:
     same = [SchedulerMap(10, "mini"), SchedulerMap(11, "mini")]
-    found = evidence(HeldLink(9, 4, 10), HeldLink(7, 5, 11), HeldLink(5, 6, 99), schedulers=same)
+    links = HeldLink(9, 4, 10), HeldLink(7, 5, 11), HeldLink(5, 6, 99)
+    found = evidence(*links, schedulers=same)._replace(other_maps=frozenset({99}))
 
-    assert [process.pid for process in leftovers(RUNNING, found)] == [9]
-    assert [process.pid for process in leftovers(SchedExt(State.DISABLED), found)] == [7, 9]
+    assert [process.pid for process in leftovers(RUNNING, found).processes] == [9]
+    assert [process.pid for process in leftovers(SchedExt(State.DISABLED), found).processes] == [7, 9]
+
+
+def test_a_link_of_which_nobody_knows_the_kind_counts_as_left_behind() -> None:
+    found = evidence(HeldLink(5, 6, 99), schedulers=[])
+
+    assert [process.pid for process in leftovers(SchedExt(State.DISABLED), found).processes] == [5]
+
+
+def test_what_could_not_be_looked_at_may_be_left_behind() -> None:
+    dark = leftovers(SchedExt(State.DISABLED), evidence(schedulers=[], gaps=("dark here",)))
+
+    assert (dark.gaps, dark.are_excluded) == (("dark here",), False)
+    assert leftovers(SchedExt(State.DISABLED), evidence(schedulers=[])).are_excluded
+
+
+def test_an_ejected_scheduler_whose_link_is_pinned_is_left_behind() -> None:
+    ejected, loaded = SchedulerMap(10, "mini"), SchedulerMap(11, "mini")
+    found = evidence(HeldMap(8, 11), schedulers=[ejected, loaded])._replace(pinned_links=frozenset({4}))
+
+    assert leftovers(SchedExt(State.DISABLED), found).pinned == (ejected,)
+    assert leftovers(SchedExt(State.DISABLED), found._replace(pinned_links=frozenset())).are_excluded
 
 
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        (f"/machine.slice/libpod-{ID}.scope/container", Place(ID)),
-        (f"/libpod_parent/libpod-{ID}", Place(ID)),
+        (f"/machine.slice/libpod-{ID}.scope/container", Place(ID, driver="podman")),
+        (f"/libpod_parent/libpod-{ID}", Place(ID, driver="podman")),
         (f"/system.slice/docker-{ID}.scope", Place(ID)),
         (f"/docker/{ID}", Place(ID)),
         (f"/kubepods/besteffort/pod{UID}/{ID}", Place(ID, UID)),
@@ -198,9 +223,16 @@ def test_leftovers_are_holders_of_what_is_not_attached_any_more() -> None:
         (f"/docker/{OTHER_ID}/kubelet/kubepods/pod{UID}/{ID}", Place(ID, UID)),
         ("/system.slice/scx.service", Place(unit="scx.service")),
         ("/user.slice/user-1000.slice/session-3.scope", Place(unit="session-3.scope")),
-        ("/user.slice/user-1000.slice/user@1000.service/app.slice/x.service", Place(unit="x.service")),
+        (
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/x.service",
+            Place(unit="x.service", is_users_unit=True),
+        ),
         ("/", Place()),
-        ("/schedkit/scx-rusty", Place()),
+        ("/schedkit/scx-rusty", Place("scx-rusty", driver="containerd")),
+        (f"/schedkit/{ID}/inner", Place(ID, driver="containerd")),
+        (f"/docker/{OTHER_ID}/schedkit/scx-rusty", Place("scx-rusty", driver="containerd")),
+        (f"/schedkit/scx-rusty/docker/{ID}", Place(ID)),
+        ("/schedkit", Place()),
     ],
 )
 def test_a_control_group_says_where_a_process_belongs(path: str, place: Place) -> None:
@@ -244,31 +276,47 @@ class History:
         self.loaded: list[Loaded] = []
         self.attached: Loaded | None = None
         self.links = 0
+        self.strangers: list[int] = []
+        self.pinned_by_strangers: set[int] = set()
 
     def load(self, name: str, *, linked: bool) -> None:
         number = len(self.loaded) + 1
         self.loaded.append(Loaded(pid=100 + number, map_id=10 * number, name=name, linked=linked))
 
     def attach(self, each: Loaded) -> None:
-        """Refused while another is attached; a process attaches once."""
-        if self.attached or not each.alive or each.registered or each.link_id:
+        """Refused while another is attached, after a number was taken; a map may be linked more than once."""
+        if not each.alive or each.registered or each.pinned or not each.holds_map:
+            return
+        self.links += each.linked
+        if self.attached:
             return
         self.attached = each
         if each.linked:
-            self.links += 1
-            each.link_id, each.holds_link = self.links, True
+            each.link_id, each.link_ids = self.links, [*each.link_ids, self.links]
         else:
             each.registered = True
+
+    def tune(self, _: Loaded) -> None:
+        """A stranger attaches something else by a link, such as a way for TCP to control congestion."""
+        self.links += 1
+        self.strangers.append(self.links)
+
+    def trace(self, _: Loaded) -> None:
+        """A stranger pins a link of another kind."""
+        self.links += 1
+        self.pinned_by_strangers.add(self.links)
 
     def eject(self, _: Loaded) -> None:
         """SysRq-S: nobody lets go of anything."""
         self.attached = None
 
     def pin(self, each: Loaded) -> None:
-        each.pinned = each.pinned or each.holds_link
+        """Not beside older links of the same map: that is the one case which cannot be told apart."""
+        each.pinned = each.pinned or (each.holds_link and len(each.link_ids) == 1)
 
     def close_link(self, each: Loaded) -> None:
-        each.holds_link = False
+        """Of several, all: what is attached goes with the last of them."""
+        each.link_ids = []
         self.attached = None if self.attached is each and not each.is_kept else self.attached
 
     def close_map(self, each: Loaded) -> None:
@@ -289,8 +337,9 @@ class History:
             processes=tuple(
                 Process(each.pid, cgroups=(f"/{each.pid}",)) for each in self.loaded if each.alive
             ),
-            links=tuple(
-                HeldLink(each.pid, each.link_id, each.map_id) for each in self.loaded if each.holds_link
+            links=(
+                *(HeldLink(each.pid, link, each.map_id) for each in self.loaded for link in each.link_ids),
+                *(HeldLink(7, link, 7) for link in self.strangers),
             ),
             maps=tuple(HeldMap(each.pid, each.map_id) for each in self.loaded if each.holds_map),
             schedulers=tuple(
@@ -300,7 +349,9 @@ class History:
             ),
             pinned_links=frozenset(
                 each.link_id for each in self.loaded if each.pinned and not each.holds_link
-            ),
+            )
+            | self.pinned_by_strangers,
+            other_maps=frozenset({7}),
         )
 
     def truth(self) -> tuple[Hold, int | None]:
@@ -320,12 +371,17 @@ class Loaded:
     map_id: int
     name: str
     linked: bool  # False: it registers without a link
-    link_id: int = 0
+    link_id: int = 0  # of the newest
+    link_ids: list[int] = field(default_factory=list)  # those that it holds
     alive: bool = True
     holds_map: bool = True
-    holds_link: bool = False
     registered: bool = False
     pinned: bool = False
+
+    @property
+    def holds_link(self) -> bool:
+        """Whether it holds one, attached or ejected."""
+        return bool(self.link_ids)
 
     @property
     def is_kept(self) -> bool:
@@ -333,7 +389,8 @@ class Loaded:
         return self.registered or self.pinned or self.holds_link
 
 
-ACTIONS = ("attach", "attach", "attach", "eject", "pin", "close_link", "close_map", "end")
+ACTIONS = ("attach",) * 3 + ("eject", "pin", "close_link", "close_map", "end", "tune", "trace")
+UNCLEAR = {"pin", "trace"}  # they leave links that no process holds
 
 
 def play(chance: random.Random, *, plain: bool) -> Iterator[History]:
@@ -343,7 +400,7 @@ def play(chance: random.Random, *, plain: bool) -> Iterator[History]:
         action = chance.choice(ACTIONS)
         if not history.loaded or (chance.random() < 0.2 and len(history.loaded) < 5):
             history.load(chance.choice("ab"), linked=plain or chance.random() < 0.7)
-        elif action != "pin" or not plain:
+        elif action not in UNCLEAR or not plain:
             getattr(history, action)(chance.choice(history.loaded))
         yield history
 

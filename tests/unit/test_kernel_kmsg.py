@@ -82,6 +82,24 @@ def test_a_message_of_another_scheduler_or_of_a_later_end_is_not_taken() -> None
     assert [end.message for end in read(log).exits] == ["", "ops.init() failed (-19)"]
 
 
+def test_a_message_of_the_next_attachment_is_not_taken() -> None:
+    log = b"""\
+3,1,1,-;sched_ext: BPF scheduler "x" disabled (unregistered from user space)
+6,2,2,-;sched_ext: BPF scheduler "x" enabled
+3,3,3,-;sched_ext: x: a warning about what runs now
+"""
+    (end,) = read(log).exits
+
+    assert end.message == ""
+
+
+def test_what_a_program_writes_into_the_log_is_not_the_kernels_word() -> None:
+    forged = b'11,1,1,-;sched_ext: BPF scheduler "x" disabled (disabled by sysrq-S)\n'
+
+    assert read(forged).exits == ()
+    assert read(forged.replace(b"11,", b"3,", 1)).exits != ()
+
+
 def test_only_what_came_later_is_told_when_asked_so() -> None:
     log = STALL + SYSRQ
 

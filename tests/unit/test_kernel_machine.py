@@ -74,6 +74,20 @@ def test_a_machine_is_observed_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     assert "cannot be read" in facts.btf.problem
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read"), (b"PNG", "is no config of a kernel"), (b"", "is no config")],
+)
+def test_a_wrong_file_is_not_taken_for_no_file(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    if content is not None:
+        put(tmp_path, "config", content)
+
+    facts = machine.describe(config=tmp_path / "config", btf=None)
+
+    assert facts.config is not None
+    assert problem in facts.config.problem
+
+
 def test_a_kernel_that_does_not_run_is_known_by_its_files(tmp_path: Path) -> None:
     put(tmp_path, "config", CONFIG)
 
@@ -81,4 +95,5 @@ def test_a_kernel_that_does_not_run_is_known_by_its_files(tmp_path: Path) -> Non
 
     assert (facts.release, facts.state, facts.btf) == ("6.18.15", None, None)
     assert facts.config is not None
-    assert facts.config.options["SCHED_CLASS_EXT"] == "y"
+    assert (facts.config.options["SCHED_CLASS_EXT"], facts.config.problem) == ("y", "")
+    assert machine.describe(config=None, btf=None).config is None

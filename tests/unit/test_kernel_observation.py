@@ -13,7 +13,7 @@ from schedkit.model.kernel import State
 from schedkit.model.owners import Hold, Process, Proof
 
 MINI = Evidence((Process(7),), (HeldLink(7, 1, 10),), (), (SchedulerMap(10, "mini"),))
-PINNED = Evidence(schedulers=(SchedulerMap(10, "mini"),))
+PINNED = Evidence(schedulers=(SchedulerMap(10, "mini"),), pinned_links=frozenset({1}))
 
 
 class Machine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -106,6 +107,43 @@ def test_processes_that_are_hidden_are_a_gap(tmp_path: Path) -> None:
 
 def test_what_the_kernel_does_not_show_is_a_gap(proc: Proc) -> None:
     assert proc.gather(problem="CAP_SYS_ADMIN is needed").gaps == ("CAP_SYS_ADMIN is needed",)
+
+
+@pytest.mark.parametrize("spoiled", ["fd", "fdinfo/4", "status", "cgroup"])
+def test_trouble_of_our_own_is_a_gap_and_not_the_end_of_a_process(proc: Proc, spoiled: str) -> None:
+    proc.add(77, "scx_rusty")
+    proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+    path = proc.root / "proc/77" / spoiled
+    path.rename(path.with_name("elsewhere"))
+    # neither a folder that can be listed nor a file that can be read: an error, but none of a process's end
+    path.symlink_to(path)
+
+    found = proc.gather(SchedulerMap(13, "rusty"))
+
+    assert found.gaps == ("process 77 could not be looked into: Too many levels of symbolic links",)
+    assert found.processes == ()
+
+
+def test_without_descriptors_left_nothing_is_claimed(proc: Proc) -> None:
+    proc.add(77, "scx_rusty")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+    try:
+        gaps = proc.gather().gaps
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+    assert any("Too many open files" in gap for gap in gaps)
+
+
+def test_a_process_that_ends_before_it_is_placed_is_no_process(proc: Proc) -> None:
+    proc.add(77, "scx_rusty")
+    proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+    (proc.root / "proc/77/cgroup").unlink()
+
+    found = proc.gather(SchedulerMap(13, "rusty"))
+
+    assert (found.processes, found.gaps) == ((), ())
 
 
 @contextmanager

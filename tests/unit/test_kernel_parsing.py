@@ -120,9 +120,9 @@ def test_symbols_are_the_functions_for_bpf_and_nothing_that_resembles_them() -> 
 
 @pytest.mark.parametrize(
     ("release", "version"),
-    [("6.18.15+deb13-cloud-amd64", (6, 18)), ("7.2-rc1", (7, 2)), ("", None), ("next", None)],
+    [("6.18.15+deb13-cloud-amd64", (6, 18, 15)), ("7.2-rc1", (7, 2, 0)), ("", None), ("next", None)],
 )
-def test_a_release_begins_with_its_version(release: str, version: tuple[int, int] | None) -> None:
+def test_a_release_begins_with_its_version(release: str, version: tuple[int, int, int] | None) -> None:
     assert parse_version(release) == version
 
 

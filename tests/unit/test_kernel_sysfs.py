@@ -41,7 +41,16 @@ def test_everything_that_an_attached_scheduler_shows_is_read(tmp_path: Path) -> 
 
 
 def test_a_kernel_without_sched_ext_is_no_kernel_with_it_disabled(tmp_path: Path) -> None:
+    (tmp_path / "sys/kernel").mkdir(parents=True)
+
     assert sysfs.read(tmp_path) == SchedExt(state=State.ABSENT)
+
+
+def test_without_sys_nothing_is_known_and_waiting_does_not_help(tmp_path: Path) -> None:
+    reading = sysfs.read(tmp_path)
+
+    assert (reading.state, reading.is_moving) == (State.UNKNOWN, False)
+    assert "is /sys mounted?" in reading.problem
 
 
 @pytest.mark.parametrize("word", ["enabling", "disabling", "disabled"])
@@ -52,7 +61,7 @@ def test_no_other_state_is_shown_as_disabled(tmp_path: Path, word: str) -> None:
 def test_an_unknown_word_is_quoted(tmp_path: Path) -> None:
     reading = sysfs.read(tree(tmp_path, {"state": "prepping\n"}))
 
-    assert reading.state is State.UNKNOWN
+    assert (reading.state, reading.is_moving) == (State.UNKNOWN, True)
     assert "says 'prepping', a word that schedkit does not know" in reading.problem
 
 
@@ -61,7 +70,7 @@ def test_a_state_that_cannot_be_read_is_unknown_and_not_absent(tmp_path: Path) -
 
     reading = sysfs.read(tmp_path)
 
-    assert reading.state is State.UNKNOWN
+    assert (reading.state, reading.is_moving) == (State.UNKNOWN, False)
     assert "cannot be read" in reading.problem
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 
 import pytest
@@ -32,6 +34,7 @@ def test_a_kernel_that_has_forgotten_the_name_says_so() -> None:
     [
         message("add@/devices/virtual/net/veth0", "SUBSYSTEM=net", "SCXOPS=mini"),
         message("change@/kernel/sched_ext/root", "SCXOPS=mini"),
+        message("lost@/kernel/sched_ext/root", "SCXOPS=mini"),
         message("add@/kernel/sched_ext/root/sub/sub-7", "SCXOPS=inner"),
         b"libudev\0\xfe\xed\xca\xfe",
         b"",
@@ -49,3 +52,12 @@ def test_a_listener_gives_up_when_its_time_is_over() -> None:
 
     assert heard == []
     assert time.monotonic() - started >= 0.1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may speak where the kernel does")
+def test_a_listener_that_could_not_keep_up_says_that_something_was_lost() -> None:
+    with Listener() as listener, socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 15) as flood:
+        for _ in range(2000):  # nobody takes them for the kernel's, but they fill the buffer
+            flood.sendto(b"x" * 500, (0, 1))
+
+        assert next(listener.announcements(timeout_s=5)) == Announcement(Change.LOST, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.host import HostObservation, OurContainer, Owner, OwnerKind
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import (
@@ -102,7 +103,7 @@ def test_a_kernel_that_is_not_free_gets_none(machine: Host, what: str, remedy: s
 
 
 def test_none_is_started_while_somebody_holds_an_old_one() -> None:
-    machine = host(seen())._replace(lingering=(STRANGER,))
+    machine = host(seen())._replace(lingering=Leftovers((STRANGER,)))
 
     assert refusal(plan_run(machine)).remedy == "end it first: `kill 99`"
     assert isinstance(plan_run(machine, is_forced=True), tuple)
@@ -228,3 +229,23 @@ def test_a_container_is_gone_when_kernel_and_processes_agree(
 def test_a_scheduler_that_outlives_its_container_is_named() -> None:
     assert left_in_kernel(seen()) is None
     assert "still runs fifo" in refusal(left_in_kernel(seen(State.ENABLED, hold=Hold.NOBODY))).what
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (
+            Leftovers(pinned=(SchedulerMap(4, "mini"),)),
+            "a link of mini, which the kernel has ejected, is pinned",
+        ),
+        (Leftovers(gaps=("it is dark",)), "it is not known whether somebody still holds"),
+    ],
+)
+def test_nothing_starts_before_it_is_sure_that_nothing_is_left(left: Leftovers, words: str) -> None:
+    machine = host(seen())._replace(lingering=left)
+
+    refused = plan_run(machine)
+
+    assert isinstance(refused, Refused)
+    assert refused.what.startswith(words)
+    assert not isinstance(plan_run(machine, is_forced=True), Refused)

@@ -114,6 +114,12 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
             id="a kernel built without it",
         ),
         pytest.param(
+            kernel(release="6.11.9", state=State.UNKNOWN),
+            {"kernel.version", "kernel.sched_ext", "image.min_kernel"},
+            "6.11.9 predates sched_ext, which came with 6.12",
+            id="a kernel that cannot be asked",
+        ),
+        pytest.param(
             kernel(btf=BtfReading(problem="/sys/kernel/btf/vmlinux cannot be read")),
             {"kernel.btf"},
             "/sys/kernel/btf/vmlinux cannot be read",
@@ -127,9 +133,9 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
         ),
         pytest.param(
             kernel(btf=MISSING),
-            {"kernel.btf_kfuncs", "kernel.btf_complete"},
+            {"kernel.btf_complete"},
             "missing: scx_bpf_create_dsq",
-            id="a missing function that schedulers need",
+            id="a missing function that many schedulers call",
         ),
         pytest.param(
             kernel(symbols=frozenset({*KFUNCS, "scx_bpf_rare"})),
@@ -225,7 +231,39 @@ def test_a_backported_sched_ext_is_new_enough() -> None:
     assert "kernel.version" not in failures(kernel(release="5.14.0-el9"))
 
 
-def test_a_config_elsewhere_is_remedied_by_a_link_to_it() -> None:
+def test_without_symbols_what_most_schedulers_call_is_still_looked_for() -> None:
+    assert set(failures(kernel(btf=MISSING, symbols=frozenset()))) == {"kernel.btf_complete"}
+
+
+def test_a_missing_function_does_not_block_schedulers_that_do_not_call_it() -> None:
+    assert summarize(examine(kernel(btf=MISSING))).blocking == 0
+
+
+def test_a_kernel_whose_types_are_too_new_for_us_is_not_blamed() -> None:
+    new = kernel(btf=BtfReading(novelty="type 7 is of kind 99, which is unknown"))
+    skipped = {finding.id for finding in examine(new) if finding.status.value == "skip"}
+
+    assert failures(new) == {}
+    assert skipped >= {"kernel.btf", "kernel.btf_kfuncs", "kernel.btf_complete"}
+
+
+def test_a_file_that_is_no_config_fails_and_is_named() -> None:
+    wrong = Config({}, "/tmp/wrong", is_found_by_libbpf=False, problem="/tmp/wrong is no config of a kernel")
+
+    found = failures(Facts(KernelFacts(config=wrong)))
+
+    assert set(found) == {"kernel.config"}
+    assert found["kernel.config"].detail == "/tmp/wrong is no config of a kernel"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_enough"), [("6.18", True), ("6.18.15", True), ("6.18.16", False), ("6.19", False)]
+)
+def test_an_image_may_need_a_patch_level(wanted: str, is_enough: bool) -> None:
+    assert ("image.min_kernel" not in failures(image(min_kernel=wanted))) is is_enough
+
+
+def test_a_config_elsewhere_is_remedied_by_a_copy() -> None:
     finding = failures(kernel(config=HIDDEN))["kernel.config_location"]
 
     assert "`cp /lib/modules/6.18.15/config /boot/config-6.18.15`" in finding.remediation
@@ -247,7 +285,11 @@ def test_a_kernel_that_does_not_run_yet_is_judged_by_its_files_alone() -> None:
         "kernel.btf_kfuncs",
         "kernel.config",
     }
-    assert {name for name, status in found.items() if status == "pass"} == {"kernel.version", "kernel.btf"}
+    assert {name for name, status in found.items() if status == "pass"} == {
+        "kernel.version",
+        "kernel.btf",
+        "kernel.btf_complete",
+    }
 
 
 def test_nothing_known_is_nothing_claimed() -> None:

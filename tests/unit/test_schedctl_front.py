@@ -204,6 +204,13 @@ def test_the_answer_is_the_golden_one(words: str, file: str, tmp_path: Path) -> 
     assert done.stdout == (GOLDEN / file).read_text()
 
 
+def test_what_is_not_needed_is_told_from_what_is_not_known(tmp_path: Path) -> None:
+    rusty = schedctl("catalog", "show", "scx_rusty", home=tmp_path).stdout
+
+    assert "not the kernel's configuration in /boot" in rusty
+    assert "/run/scx" not in rusty
+
+
 def test_a_mistyped_name_is_told_the_nearest_and_exits_1(tmp_path: Path) -> None:
     done = schedctl("catalog", "show", "lavdd", home=tmp_path)
 

@@ -14,6 +14,7 @@ from schedkit.model.exits import REASONS, Exit, ExitKind, LogReading, Remark
 
 _RECORD = re.compile(rb"^(\d{1,10}),(\d{1,18}),(\d{1,18})[^;\n]*;(.*)$", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_KERNEL, _FACILITY_SHIFT = 0, 3  # who writes into /dev/kmsg cannot pass for the kernel
 _PREFIX = "sched_ext: "
 _ENABLED = re.compile(r'sched_ext: BPF \S*scheduler ".*" enabled', re.DOTALL)
 _DISABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" disabled \((?P<reason>.*)\)\s*', re.DOTALL)
@@ -66,9 +67,11 @@ def _drain(path: Path) -> tuple[bytes, bool]:
 
 
 def parse(content: bytes) -> list[Record]:
-    """The records in what `/dev/kmsg` gives; what is none is left out."""
+    """The kernel's records in what `/dev/kmsg` gives; what is none, or a program's, is left out."""
     return [
-        Record(int(seq), int(time_us), _unescaped(text)) for _, seq, time_us, text in _RECORD.findall(content)
+        Record(int(seq), int(time_us), _unescaped(text))
+        for priority, seq, time_us, text in _RECORD.findall(content)
+        if int(priority) >> _FACILITY_SHIFT == _KERNEL
     ]
 
 
@@ -97,7 +100,7 @@ def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
 def _message(ops: str, following: Iterable[Record]) -> Record | None:
     """The kernel's words about a failure; it has none about an ordinary end."""
     for record in following:
-        if _DISABLED.fullmatch(record.text):
+        if _DISABLED.fullmatch(record.text) or _ENABLED.match(record.text):
             return None
         if record.text.startswith(f"{_PREFIX}{ops}: "):
             return record

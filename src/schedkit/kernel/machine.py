@@ -31,9 +31,16 @@ def describe(*, config: Path | None, btf: Path | None) -> KernelFacts:
     content = (files.data(config, limit=_CONFIG_LIMIT) if config else None) or b""
     return KernelFacts(
         release=parsing.config_release(content),
-        config=_parsed(content, str(config), is_found_by_libbpf=False),
+        config=_given(config, content) if config else None,
         btf=types.read(btf) if btf else None,
     )
+
+
+def _given(path: Path, content: bytes) -> Config:
+    """The config in a file that somebody named: there must be something in it."""
+    problem = f"{path} is no config of a kernel" if path.is_file() else f"{path} cannot be read"
+    found = _parsed(content, str(path), is_found_by_libbpf=False)
+    return found or Config({}, str(path), is_found_by_libbpf=False, problem=problem)
 
 
 def find_config(root: Path, release: str) -> Config | None:

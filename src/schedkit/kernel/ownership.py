@@ -26,14 +26,15 @@ def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) 
     known = maps(root)
     gaps = [*_blind_spots(root / "proc"), *scan.gaps, *([known.problem] if known.problem else [])]
     pids = {link.pid for link in scan.links} | {held.pid for held in scan.maps}
-    processes = (process for pid in sorted(pids) if (process := _process(root / "proc" / str(pid))))
+    processes = _processes(root / "proc", sorted(pids), gaps)
     return Evidence(
-        processes=tuple(processes),
+        processes=processes,
         links=tuple(scan.links),
         maps=tuple(scan.maps),
         schedulers=known.schedulers,
         pinned_links=known.link_ids - scan.link_ids,
         gaps=tuple(gaps),
+        other_maps=known.other_maps,
     )
 
 
@@ -47,7 +48,7 @@ class _Scan(NamedTuple):
 def _scan(proc: Path) -> _Scan:
     """What all processes hold, as far as we may look and as long as there are not too many."""
     scan, denied, files_left = _Scan(set(), [], [], []), [], _MAX_FILES
-    pids = _pids(proc)
+    pids = _pids(proc, scan.gaps)
     for pid in pids[:_MAX_PROCESSES]:
         try:
             names = os.listdir(f"{proc}/{pid}/fd")  # noqa: PTH208 - pathlib takes four times as long
@@ -57,8 +58,9 @@ def _scan(proc: Path) -> _Scan:
             _take(scan, pid, _bpf_files(f"{proc}/{pid}", names))
         except PermissionError:
             denied.append(pid)
-        except OSError:  # it has ended
-            continue
+        except OSError as error:
+            if not files.is_gone(error):
+                scan.gaps.append(_unseen(pid, error))
     scan.gaps.extend(_gaps(denied, is_cut_off=files_left < 0 or len(pids) > _MAX_PROCESSES))
     return scan
 
@@ -71,10 +73,16 @@ def _gaps(denied: list[int], *, is_cut_off: bool) -> Iterator[str]:
         yield "there are too many processes and open files to look at all of them"
 
 
-def _pids(proc: Path) -> list[int]:
+def _unseen(pid: int, error: OSError) -> str:
+    """Trouble of our own, such as too many open files, must not look like the end of a process."""
+    return f"process {pid} could not be looked into: {error.strerror}"
+
+
+def _pids(proc: Path, gaps: list[str]) -> list[int]:
     try:
         return sorted(int(each.name) for each in proc.iterdir() if parsing.number(each.name) is not None)
-    except OSError:
+    except OSError as error:
+        gaps.append(f"{proc} cannot be listed: {error.strerror}")
         return []
 
 
@@ -87,10 +95,9 @@ def _bpf_files(folder: str, names: list[str]) -> Iterator[str]:
         try:
             if os.readlink(f"{folder}/fd/{name}") in _BPF_FILES:  # noqa: PTH115 - as above
                 yield Path(f"{folder}/fdinfo/{name}").read_text(errors="replace")
-        except PermissionError:
-            raise
-        except OSError:  # closed meanwhile
-            continue
+        except OSError as error:
+            if not files.is_gone(error):  # it was closed meanwhile
+                raise
 
 
 def _take(scan: _Scan, pid: int, texts: Iterator[str]) -> None:
@@ -122,10 +129,21 @@ def parse_map(pid: int, text: str) -> HeldMap | None:
     return HeldMap(pid, map_id)
 
 
+def _processes(proc: Path, pids: list[int], gaps: list[str]) -> tuple[Process, ...]:
+    """Who they are; those that have ended are left out, and what could not be seen becomes a gap."""
+    found: list[Process] = []
+    for pid in pids:
+        try:
+            found.extend(filter(None, [_process(proc / str(pid))]))
+        except OSError as error:
+            gaps.append(_unseen(pid, error))
+    return tuple(found)
+
+
 def _process(folder: Path) -> Process | None:
-    """Who it is; None if it has ended."""
-    status = files.text(folder / "status")
-    if status is None:
+    """Who it is; None if it has ended, and `OSError` if that cannot be seen."""
+    status, cgroup = (files.text_unless_gone(folder / name) for name in ("status", "cgroup"))
+    if status is None or cgroup is None:
         return None
     fields = parsing.fields(status)
     words = (files.text(folder / "cmdline") or "").replace("\0", " ").strip()
@@ -133,7 +151,7 @@ def _process(folder: Path) -> Process | None:
         pid=int(folder.name),
         ancestors=_ancestors(folder),
         command=(words or fields.get("Name", ""))[:_MAX_COMMAND],
-        cgroups=parse_cgroups(files.text(folder / "cgroup") or ""),
+        cgroups=parse_cgroups(cgroup),
     )
 
 
@@ -141,7 +159,9 @@ def _ancestors(folder: Path) -> tuple[int, ...]:
     """The process's parent, that one's parent, and so on."""
     pids: list[int] = []
     for _ in range(_MAX_ANCESTORS):
-        status = files.text(folder.with_name(str(pids[-1])) / "status" if pids else folder / "status")
+        status = files.text_unless_gone(
+            folder.with_name(str(pids[-1])) / "status" if pids else folder / "status"
+        )
         parent = parsing.number(parsing.fields(status or "").get("PPid"))
         if not parent or parent in pids:
             break

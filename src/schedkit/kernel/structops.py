@@ -34,13 +34,16 @@ def read(root: Path) -> MapsReading:
     if not layouts:
         return MapsReading(problem=f"{root / types.RUNNING} does not say what a scheduler looks like")
     try:
-        maps = (_scheduler(map_id, layouts) for map_id in _ids(_MAP_GET_NEXT_ID))
-        found, links = tuple(filter(None, maps)), frozenset(_ids(_LINK_GET_NEXT_ID))
+        maps = [_map(map_id, layouts) for map_id in _ids(_MAP_GET_NEXT_ID)]
+        links = frozenset(_ids(_LINK_GET_NEXT_ID))
     except PermissionError:
         return MapsReading(problem="the kernel does not show its BPF maps: CAP_SYS_ADMIN is needed")
     except OSError as error:
         return MapsReading(problem=f"the kernel does not show its BPF maps: {error.strerror}")
-    return MapsReading(found, links)
+    schedulers = tuple(each for each in maps if isinstance(each, SchedulerMap))
+    return MapsReading(
+        schedulers, links, other_maps=frozenset(each for each in maps if isinstance(each, int))
+    )
 
 
 def unregister(map_id: int) -> None:
@@ -63,14 +66,14 @@ def _ids(command: int) -> Iterator[int]:
     raise OSError(errno.E2BIG, f"there are more than {_MAX_IDS}")
 
 
-def _scheduler(map_id: int, layouts: Sequence[Layout]) -> SchedulerMap | None:
-    """The scheduler in a map; None if it is of another kind, or gone."""
+def _map(map_id: int, layouts: Sequence[Layout]) -> SchedulerMap | int | None:
+    """The scheduler in a map; its number if it is of another kind, None if it is gone."""
     try:
         with _open(map_id, _READ_ONLY) as descriptor:
             kind, value_size = _describe(descriptor)
             layout = next((each for each in layouts if each.value_size == value_size), None)
             if kind != _STRUCT_OPS or layout is None or value_size > _MAX_VALUE:
-                return None
+                return map_id
             return interpret(map_id, _value(descriptor, value_size), layout)
     except FileNotFoundError:
         return None

@@ -29,7 +29,7 @@ def _signature(folder: Path) -> tuple[str | None, str | None]:
 
 
 def _read_once(folder: Path) -> SchedExt:
-    state, problem = _read_state(folder / "state")
+    state, problem, is_readable = _read_state(folder)
     switch_all = parsing.number(files.text(folder / "switch_all"))
     return SchedExt(
         state=state,
@@ -41,20 +41,31 @@ def _read_once(folder: Path) -> SchedExt:
         events=parsing.events(files.text(folder / "root/events") or ""),
         sub_schedulers=_sub_schedulers(folder / "root/sub"),
         problem=problem,
+        is_readable=is_readable,
     )
 
 
-def _read_state(path: Path) -> tuple[State, str]:
-    """The state, and why it is unknown."""
+def _read_state(folder: Path) -> tuple[State, str, bool]:
+    """The state, why it is unknown, and whether there was a word at all."""
+    path = folder / "state"
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-            return State.ABSENT, ""
-        return State.UNKNOWN, f"{path} cannot be read: {error.strerror}"
+        state, problem = _without_state(folder, error)
+        return state, problem, state is not State.UNKNOWN
     state = parsing.state(text)
     is_known = state is not State.UNKNOWN
-    return state, "" if is_known else f"{path} says {text.strip()[:64]!r}, a word that schedkit does not know"
+    problem = "" if is_known else f"{path} says {text.strip()[:64]!r}, a word that schedkit does not know"
+    return state, problem, True
+
+
+def _without_state(folder: Path, error: OSError) -> tuple[State, str]:
+    """A kernel has no sched_ext if it shows all the rest, and not if /sys is not there at all."""
+    if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
+        return State.UNKNOWN, f"{folder / 'state'} cannot be read: {error.strerror}"
+    if not folder.parent.is_dir():
+        return State.UNKNOWN, f"{folder.parent} is not there: is /sys mounted?"
+    return State.ABSENT, ""
 
 
 def _sub_schedulers(folder: Path) -> tuple[str, ...]:

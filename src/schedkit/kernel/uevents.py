@@ -39,7 +39,7 @@ class Listener:
         return self._socket.fileno()
 
     def announcements(self, *, timeout_s: float) -> Iterator[Announcement]:
-        """Those of sched_ext that arrive before the time is over."""
+        """Those of sched_ext that arrive before the time is over, and where some were lost, that."""
         deadline = time.monotonic() + timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             self._socket.settimeout(left_s)
@@ -50,7 +50,8 @@ class Listener:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                continue  # more came than fitted: whoever listens looks at the kernel anyway
+                yield Announcement(Change.LOST, None)  # more came than fitted
+                continue
             if sender[0] == 0 and (announcement := parse(content)) is not None:  # 0: the kernel itself
                 yield announcement
 
@@ -60,7 +61,7 @@ def parse(content: bytes) -> Announcement | None:
     head, *lines = content.decode(errors="replace").split("\0")
     action, at, path = head.partition("@")
     values = dict(line.split("=", 1) for line in lines if "=" in line)
-    if not at or path != _PATH or action not in set(Change):
+    if not at or path != _PATH or action not in {Change.ATTACHED, Change.DETACHED}:
         return None
     ops = values.get("SCXOPS", "")
     return Announcement(Change(action), ops if ops and ops != _UNKNOWN_OPS else None)

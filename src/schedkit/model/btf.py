@@ -43,7 +43,7 @@ KFUNC_PREFIX = "scx_bpf_"
 # the kernel's own half of a function; only there may the argument stand that the kernel adds itself
 _INNER = "_impl"
 _KERNELS_ARGUMENT = "aux"
-# of each group one must be there: kernels before 6.13 have the older name
+# what most schedulers call, one of each group: kernels before 6.13 have the older name
 ESSENTIAL_KFUNCS: tuple[tuple[str, ...], ...] = (
     ("scx_bpf_create_dsq",),
     ("scx_bpf_dsq_insert", "scx_bpf_dispatch"),
@@ -64,6 +64,7 @@ class BtfReading(NamedTuple):
 
     problem: str = ""  # why it says nothing: absent, or not BTF
     kfuncs: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # the names of their parameters
+    novelty: str = ""  # why it says nothing to us: it is newer than what we can read
 
     @property
     def malformed(self) -> tuple[str, ...]:
@@ -72,7 +73,7 @@ class BtfReading(NamedTuple):
         return tuple(sorted(name for name in public if _KERNELS_ARGUMENT in self.kfuncs[name]))
 
     def missing(self, symbols: frozenset[str]) -> tuple[str, ...]:
-        """Functions that the kernel has, by its symbols, or that every scheduler needs, and BTF lacks."""
+        """Functions that the kernel has, by its symbols, or that most schedulers call, and BTF lacks."""
         essential = (group[0] for group in ESSENTIAL_KFUNCS if not any(name in self.kfuncs for name in group))
         return tuple(sorted({*essential, *symbols} - set(self.kfuncs)))
 
@@ -81,6 +82,8 @@ def read_kfuncs(content: bytes) -> BtfReading:
     """Take a BTF file apart; garbage is a problem, never an exception."""
     try:
         return BtfReading(kfuncs=_kfuncs(_sections(content)))
+    except _UnknownKindError as error:
+        return BtfReading(novelty=str(error))
     except _MalformedError as error:
         return BtfReading(problem=str(error))
 
@@ -108,6 +111,10 @@ def find_layouts(content: bytes) -> tuple[Layout, ...]:
 
 class _MalformedError(Exception):
     """The file is not the BTF it claims to be."""
+
+
+class _UnknownKindError(Exception):
+    """The file has a kind of type that came after us: where the next one begins is not known."""
 
 
 class _Sections(NamedTuple):
@@ -164,7 +171,7 @@ def _starts(words: Words) -> list[int]:
         info = words[at + 1]
         trailer = _TRAILERS.get(_kind(info))
         if trailer is None:
-            raise _MalformedError(f"type {len(starts) - 1} is of kind {_kind(info)}, which is unknown")
+            raise _UnknownKindError(f"type {len(starts) - 1} is of kind {_kind(info)}, which is unknown")
         at += 3 + trailer[0] + trailer[1] * _count(info)
     if at != end:
         raise _MalformedError("the last type is cut off")

@@ -10,7 +10,8 @@ attached. That follows from three facts:
    names prove nothing.
 3. A map that is registered without a link stays so after its loader's end, and even after its ejection.
 
-Where these leave more than one answer, or where something could not be looked at, the owner is unknown.
+Where these leave more than one answer, or where something could not be looked at, the owner is unknown. One
+case is not told apart: who keeps an old link of a map that a pinned link attached again passes for its owner.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class MapsReading(NamedTuple):
     schedulers: tuple[SchedulerMap, ...] = ()
     link_ids: frozenset[int] = frozenset()
     problem: str = ""  # why they are not all
+    other_maps: frozenset[int] = frozenset()  # that are known to be no schedulers
 
 
 class Evidence(NamedTuple):
@@ -63,6 +65,20 @@ class Evidence(NamedTuple):
     schedulers: tuple[SchedulerMap, ...] = ()
     pinned_links: frozenset[int] = frozenset()  # of any kind: those that no process holds
     gaps: tuple[str, ...] = ()  # sentences; empty: it is complete
+    other_maps: frozenset[int] = frozenset()  # that are known to be no schedulers
+
+
+class Leftovers(NamedTuple):
+    """What is left of schedulers that are not attached any more."""
+
+    processes: tuple[Process, ...] = ()  # they hold a link
+    pinned: tuple[SchedulerMap, ...] = ()  # no process holds them, and a link may be pinned
+    gaps: tuple[str, ...] = ()  # why there may be more; sentences
+
+    @property
+    def are_excluded(self) -> bool:
+        """Whether it is sure that nothing is left."""
+        return self == Leftovers()
 
 
 def prove(kernel: SchedExt, evidence: Evidence) -> Proof:
@@ -108,14 +124,14 @@ def _held_by_map(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
     open_ids = {held.map_id for held in evidence.maps}
     held = [each for each in loose if each.is_registered and each.map_id in open_ids]
     if not held:
-        return _held_by_nobody(loose)
+        return _held_by_nobody(loose, evidence)
     if len(loose) > 1:
         return _ambiguous(each.map_id for each in loose)
     pids = {each.pid for each in evidence.maps if each.map_id == held[0].map_id}
     return _held(Hold.MAP, pids, held[0].map_id, evidence)
 
 
-def _held_by_nobody(loose: Sequence[SchedulerMap]) -> Proof:
+def _held_by_nobody(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
     if not loose:
         return Proof(Hold.UNKNOWN, reason="no BPF map in the kernel has the attached scheduler's name")
     map_id = loose[0].map_id if len(loose) == 1 else None
@@ -123,6 +139,8 @@ def _held_by_nobody(loose: Sequence[SchedulerMap]) -> Proof:
         return Proof(
             Hold.NOBODY, reason="it was registered without a link, and its loader is gone", map_id=map_id
         )
+    if not evidence.pinned_links:
+        return Proof(Hold.UNKNOWN, reason="no process holds its link, and no link is pinned either")
     return Proof(
         Hold.NOBODY, reason="no process holds its link: it is pinned in a BPF filesystem", map_id=map_id
     )
@@ -139,12 +157,25 @@ def _held(hold: Hold, pids: set[int], map_id: int, evidence: Evidence) -> Proof:
     return Proof(hold, min(eldest, key=lambda process: process.pid), map_id=map_id)
 
 
-def leftovers(kernel: SchedExt, evidence: Evidence) -> tuple[Process, ...]:
-    """Processes that hold a link of a scheduler that is not attached any more; of all when that is unknown.
+def leftovers(kernel: SchedExt, evidence: Evidence) -> Leftovers:
+    """What holds a link of a scheduler that is not attached any more; of any when that is unknown.
 
-    On 6.x kernels the late end of such a link takes the next scheduler along: no other may start before.
+    On 6.x kernels the late end of such a link takes the next scheduler along: no other may start before. A
+    link counts unless it is known to be none of a scheduler.
     """
     attached = prove(kernel, evidence).map_id
-    own = {each.map_id for each in evidence.schedulers if not each.is_sub} - {attached}
-    pids = {link.pid for link in evidence.links if link.map_id in own}
-    return tuple(process for process in evidence.processes if process.pid in pids)
+    subs = {each.map_id for each in evidence.schedulers if each.is_sub}
+    harmless = evidence.other_maps | subs | {attached}
+    pids = {link.pid for link in evidence.links if link.map_id not in harmless}
+    pinned = [
+        each for each in evidence.schedulers if each.map_id not in harmless and _is_pinned(each, evidence)
+    ]
+    return Leftovers(
+        tuple(process for process in evidence.processes if process.pid in pids), tuple(pinned), evidence.gaps
+    )
+
+
+def _is_pinned(scheduler: SchedulerMap, evidence: Evidence) -> bool:
+    """Whether nothing but a pinned link is known to keep it in the kernel."""
+    held = {link.map_id for link in evidence.links} | {each.map_id for each in evidence.maps}
+    return bool(evidence.pinned_links) and not scheduler.is_registered and scheduler.map_id not in held

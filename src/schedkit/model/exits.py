@@ -76,6 +76,7 @@ class Change(StrEnum):
 
     ATTACHED = "add"
     DETACHED = "remove"
+    LOST = "lost"  # some could not be kept for us: look at the kernel
 
 
 class Announcement(NamedTuple):

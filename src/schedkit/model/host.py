@@ -5,7 +5,7 @@ Status strings and exit codes are an interface; words may be improved at any tim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from schedkit.model.owners import Hold, Process, Proof, is_in_container, place_o
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
 # SysRq-S: what ends a scheduler that no process would take along
 EJECT = "eject it: `echo S > /proc/sysrq-trigger`"
+_WHOLE_ID, _SHORT_ID = 64, 12  # characters of a container's id
 
 
 class HostObservation(NamedTuple):
@@ -54,15 +55,22 @@ class Owner(NamedTuple):
     unit: str = ""
     reason: str = ""  # why it is an orphan or unknown
     ends_with_process: bool = True  # False: the kernel keeps the scheduler when the process is gone
+    is_users_unit: bool = False  # the unit is one of a user's own systemd
+
+    @property
+    def service(self) -> str:
+        """The unit if it is a service; a session, and what keeps a user's units, are none."""
+        is_service = self.unit.endswith(".service") and not self.unit.startswith("user@")
+        return self.unit if is_service else ""
 
     def __str__(self) -> str:
+        process = f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
         named = (
             (self.container, f"container {self.container}"),
             (self.pod_uid, f"the Kubernetes pod {self.pod_uid}"),
-            (self.container_id, f"container {self.container_id[:12]}"),
-            (self.unit, f"the systemd unit {self.unit}"),
-            (self.command, f"process {self.pid} ({self.command})"),
-            (self.pid, f"process {self.pid}"),
+            (self.container_id, f"container {_short(self.container_id)}"),
+            (self.service, f"{process} in the systemd unit {self.unit}"),
+            (self.pid, process),
         )
         return next((words for value, words in named if value), "nobody")
 
@@ -112,7 +120,7 @@ class Rule(NamedTuple):
 
 
 _ENABLED, _DISABLED, _ABSENT = (frozenset({state}) for state in (State.ENABLED, State.DISABLED, State.ABSENT))
-_MOVING = frozenset({State.ENABLING, State.DISABLING, State.UNKNOWN})
+_MOVING, _UNREADABLE = frozenset({State.ENABLING, State.DISABLING}), frozenset({State.UNKNOWN})
 _MANAGED, _FOREIGN, _ORPHAN = (
     frozenset({kind}) for kind in (OwnerKind.MANAGED, OwnerKind.FOREIGN, OwnerKind.ORPHAN)
 )
@@ -240,6 +248,19 @@ RULES: tuple[Rule, ...] = (
         f"ask again; if it stays so, {EJECT}",
         states=_MOVING,
     ),
+    Rule(
+        Status.DETACHED,
+        "{ours} runs, but it is not known what the kernel runs: {reason}",
+        "run `schedctl status` as root, on the host",
+        states=_UNREADABLE,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "it is not known what the kernel runs: {reason}",
+        "run `schedctl status` as root, on the host",
+        states=_UNREADABLE,
+    ),
 )
 
 
@@ -257,9 +278,14 @@ class Verdict(NamedTuple):
         return self.status.exit_code
 
 
-def judge(observation: HostObservation, ours: Sequence[OurContainer] | None) -> Verdict:
-    """The table's answer; `ours` are our running containers, None when no runtime could be asked."""
-    owner = attribute(observation.proof, ours)
+def judge(
+    observation: HostObservation, ours: Sequence[OurContainer] | None, *, silent: Collection[str] = ()
+) -> Verdict:
+    """The table's answer; `ours` are our running containers, None when no runtime could be asked.
+
+    `silent` are the drivers, `podman` or `containerd`, of runtimes that did not answer while others did.
+    """
+    owner = attribute(observation.proof, ours, silent=silent)
     rule = find_rule(observation.kernel.state, owner.kind, count(ours))
     values = {
         "ops": observation.kernel.ops or "a scheduler",
@@ -285,21 +311,22 @@ def count(ours: Sequence[OurContainer] | None) -> Containers:
 
 def should_wait(observation: HostObservation, *, waited_s: float) -> bool:
     """Whether to look again before judging: the kernel is on its way from one state to another."""
-    return not observation.kernel.state.is_settled and waited_s < PATIENCE_S
+    return observation.kernel.is_moving and waited_s < PATIENCE_S
 
 
-def attribute(proof: Proof, ours: Sequence[OurContainer] | None) -> Owner:
-    """Whose the proved process is."""
+def attribute(proof: Proof, ours: Sequence[OurContainer] | None, *, silent: Collection[str] = ()) -> Owner:
+    """Whose the proved process is; foreign only if every runtime that may have started it was asked."""
     if proof.hold is Hold.NOTHING:
         return Owner(OwnerKind.NONE)
     if proof.hold is Hold.NOBODY:
         return Owner(OwnerKind.ORPHAN, reason=proof.reason, ends_with_process=False)
     if proof.process is None:
         return Owner(OwnerKind.UNKNOWN, reason=proof.reason)
-    return _of(proof.process, ours)._replace(ends_with_process=proof.hold is Hold.LINK)
+    owner = _of(proof.process, ours, silent)
+    return owner._replace(ends_with_process=proof.hold is Hold.LINK)
 
 
-def _of(process: Process, ours: Sequence[OurContainer] | None) -> Owner:
+def _of(process: Process, ours: Sequence[OurContainer] | None, silent: Collection[str]) -> Owner:
     place = place_of(process)
     known = Owner(
         OwnerKind.FOREIGN,
@@ -308,14 +335,21 @@ def _of(process: Process, ours: Sequence[OurContainer] | None) -> Owner:
         container_id=place.container_id,
         pod_uid=place.pod_uid,
         unit=place.unit,
+        is_users_unit=place.is_users_unit,
     )
     for container in ours or ():
         if is_in_container(process, container.id, container.pid):
             return known._replace(kind=OwnerKind.MANAGED, container=container.name, container_id=container.id)
-    if ours is None and place.container_id and not place.pod_uid:
-        words = f"it is in container {place.container_id[:12]}, and no runtime says whether that is ours"
+    if place.driver and not place.pod_uid and (ours is None or place.driver in silent):
+        named = _short(place.container_id)
+        words = f"it is in container {named}, and {place.driver} does not say whether that is ours"
         return known._replace(kind=OwnerKind.UNKNOWN, reason=words)
     return known
+
+
+def _short(container_id: str) -> str:
+    """As runtimes print it; an id that is a name stays whole."""
+    return container_id[:_SHORT_ID] if len(container_id) == _WHOLE_ID else container_id
 
 
 def way_to_end(owner: Owner) -> str:
@@ -330,11 +364,10 @@ def _way_to_end_process(owner: Owner) -> str:
     if owner.pod_uid:
         return f"delete the SchedExt or DaemonSet of pod {owner.pod_uid} in its cluster"
     if owner.container_id:
-        return f"stop container {owner.container_id[:12]} with the program that started it"
-    kill = f"`kill {owner.pid}`"
-    # not the unit at once: one started by hand may be in that of whatever one logs in with
-    return f"{kill}; if it comes back, `systemctl stop {owner.unit}`" if _is_service(owner.unit) else kill
-
-
-def _is_service(unit: str) -> bool:
-    return unit.endswith(".service") and not unit.startswith("user@")
+        return f"stop container {_short(owner.container_id)} with the program that started it"
+    if not owner.service:
+        return f"`kill {owner.pid}`"
+    # not at once: a process that was started by hand may be in the unit of whatever one logs in with
+    stop = "systemctl --user stop" if owner.is_users_unit else "systemctl stop"
+    who = "its user's " if owner.is_users_unit else ""
+    return f"`kill {owner.pid}`; if it comes back, {who}`{stop} {owner.service}`"

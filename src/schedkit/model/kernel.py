@@ -43,9 +43,15 @@ class SchedExt(NamedTuple):
     )  # by the kernel's names, which differ from one to the next
     sub_schedulers: tuple[str, ...] = ()  # their ops names
     problem: str = ""  # why the state is unknown
+    is_readable: bool = True  # False: the kernel said nothing, not even a word that we do not know
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it is, or may be, on its way from one state to another; a file without an answer is not."""
+        return self.is_readable and not self.state.is_settled
 
 
-def parse_version(release: str) -> tuple[int, int] | None:
-    """Major and minor of a release such as `6.18.15+deb13-cloud-amd64`; None if it has none."""
-    found = re.match(r"(\d+)\.(\d+)", release)
-    return (int(found[1]), int(found[2])) if found else None
+def parse_version(release: str) -> tuple[int, int, int] | None:
+    """Major, minor and patch level of a release such as `6.18.15+deb13-cloud-amd64`; None if it has none."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None

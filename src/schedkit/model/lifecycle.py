@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from schedkit.model.evidence import Leftovers
 from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.kernel import State
 from schedkit.model.owners import Hold, Process, is_in_container
@@ -37,7 +38,8 @@ class Host(NamedTuple):
 
     observation: HostObservation
     containers: tuple[Known, ...] | None  # None: no runtime answered
-    lingering: tuple[Process, ...] = ()  # they hold schedulers that the kernel has ejected
+    lingering: Leftovers = Leftovers()  # of schedulers that the kernel has ejected
+    silent: tuple[str, ...] = ()  # drivers of runtimes that did not answer
 
     @property
     def running(self) -> tuple[Known, ...]:
@@ -48,7 +50,7 @@ class Host(NamedTuple):
     def owner(self) -> Owner:
         """Whose the attached scheduler is."""
         ours = None if self.containers is None else [each.ours for each in self.running]
-        return attribute(self.observation.proof, ours)
+        return attribute(self.observation.proof, ours, silent=self.silent)
 
 
 class Refused(NamedTuple):
@@ -133,15 +135,33 @@ def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:
     if is_forced:
         return None
     if kernel.state is State.DISABLED:
-        return _lingering(host.lingering[0]) if host.lingering else None
+        return _lingering(host.lingering)
     if not kernel.state.is_settled:
         why = kernel.problem or f"it says `{kernel.state}`"
-        return Refused("the kernel is still between schedulers", why, "try again in a moment")
+        what = (
+            "the kernel is still between schedulers"
+            if kernel.is_moving
+            else "the kernel's state is not known"
+        )
+        remedy = "try again in a moment" if kernel.is_moving else "run schedctl as root, on the host"
+        return Refused(what, why, remedy)
     return _taken(kernel.ops or "a scheduler", host.owner)
 
 
-def _lingering(process: Process) -> Refused:
+def _lingering(left: Leftovers) -> Refused | None:
     """On some kernels the late end of an old link takes the next scheduler along."""
+    if left.processes:
+        return _held_by(left.processes[0])
+    if left.pinned:
+        what = f"a link of {left.pinned[0].ops}, which the kernel has ejected, is pinned in a BPF filesystem"
+        return Refused(what, "its end would take the next scheduler along", "remove its file first")
+    if left.gaps:
+        what = "it is not known whether somebody still holds an ejected scheduler"
+        return Refused(what, "; ".join(left.gaps), "run schedctl as root, on the host, or add --force")
+    return None
+
+
+def _held_by(process: Process) -> Refused:
     what = f"process {process.pid} ({process.command}) still holds a scheduler that the kernel has ejected"
     return Refused(what, "its end would take the next scheduler along", f"end it first: `kill {process.pid}`")
 

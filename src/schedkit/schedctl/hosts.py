@@ -53,6 +53,7 @@ class Look(NamedTuple):
     observation: HostObservation
     containers: tuple[Found, ...] | None  # None: no runtime answered
     problems: tuple[str, ...] = ()  # of runtimes that are there, and did not answer
+    silent: tuple[str, ...] = ()  # the drivers of all that did not answer, there or not
 
     @property
     def running(self) -> tuple[Found, ...] | None:
@@ -65,7 +66,7 @@ class Look(NamedTuple):
         from schedkit.model.lifecycle import Host  # noqa: PLC0415 - as above
 
         known = None if self.containers is None else tuple(each.known for each in self.containers)
-        return Host(self.observation, known)
+        return Host(self.observation, known, silent=self.silent)
 
 
 def look(root: Path, runtimes: Mapping[str, Runtime]) -> Look:
@@ -77,10 +78,10 @@ def look(root: Path, runtimes: Mapping[str, Runtime]) -> Look:
         if not isinstance(answer, ContainerRuntimeError)
         for each in answer
     ]
-    errors = [answer for answer in answers.values() if isinstance(answer, ContainerRuntimeError)]
-    problems = tuple(str(error) for error in errors if not isinstance(error, NoSocketError))
+    errors = {each: answer for each, answer in answers.items() if isinstance(answer, ContainerRuntimeError)}
+    problems = tuple(str(error) for error in errors.values() if not isinstance(error, NoSocketError))
     is_answered = len(errors) < len(answers)
-    return Look(settled(root), tuple(found) if is_answered else None, problems)
+    return Look(settled(root), tuple(found) if is_answered else None, problems, tuple(errors))
 
 
 def _containers(runtime: Runtime) -> tuple[Container, ...] | ContainerRuntimeError:

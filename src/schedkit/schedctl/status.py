@@ -80,7 +80,8 @@ def command(settings: Settings) -> Answer:
 def answer(look: Look, driver: str) -> Answer:
     """The answer to one look; `driver` is the one to name when no container of ours runs."""
     running = look.running
-    verdict = judge(look.observation, None if running is None else [each.ours for each in running])
+    ours = None if running is None else [each.ours for each in running]
+    verdict = judge(look.observation, ours, silent=look.silent)
     scheduler = _scheduler(look, verdict.owner)
     shown = describe(look, verdict, scheduler, driver)
     code = ExitCode.DISCREPANCY if verdict.exit_code else ExitCode.DONE
