@@ -15,13 +15,15 @@ export HOME := $(shell unset HOME; echo ~)
 endif
 CACHES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 ifneq ($(words $(CACHES))$(filter-out /%,$(CACHES))$(findstring ',$(CACHES))$(findstring ",$(CACHES)),1)
-$(error set XDG_CACHE_HOME to an absolute path without a space or quote, not to $(CACHES))
+$(error set $(if $(XDG_CACHE_HOME),,HOME or )XDG_CACHE_HOME to an absolute path without a space or quote, not to $(CACHES))
 endif
 CACHE := $(CACHES)/schedkit
 
 # what make runs ends when make does, even when make is killed. For that make must start it
 # itself: such a recipe line is one plain command that needs no shell, or begins with `exec`
 LEASHED := setpriv --pdeathsig TERM
+# progress is for a person: MAKE_TERMERR is empty unless make's stderr is a terminal
+QUIET := $(if $(MAKE_TERMERR),,--quiet)
 
 NODES ?= 0
 KERNEL ?= 7
@@ -46,6 +48,8 @@ export OPERATOR_PYTHON := $(value PYTHON_VERSION)
 unexport NODES KERNEL TIMEOUT CMD IMG BASE PYTHON_VERSION
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
+# every command that a test starts would compile all it imports anew
+unexport PYTHONDONTWRITEBYTECODE
 # where rigs find uv, also when the machine has none
 export UV := $(CURDIR)/tools/uv
 export UV_PYTHON_DOWNLOADS := never
@@ -63,7 +67,7 @@ help:
 setup: .venv/.ready ## make .venv, with schedctl and sked in it
 
 .venv/.ready: pyproject.toml uv.lock tools/uv tools/uv-requirements.txt
-	$(LEASHED) $(UV) sync --frozen --quiet
+	$(LEASHED) $(UV) sync --frozen $(QUIET)
 	@touch $@
 
 .PHONY: format
@@ -94,7 +98,7 @@ docs: setup ## build the documentation into build/docs; a broken link is an erro
 
 .PHONY: check
 check: lint ## lint and unit tests: what every commit passes (under a minute)
-	$(LEASHED) $(PYTHON) -m pytest -q -n auto tests/unit
+	$(LEASHED) $(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick tests/unit
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 
@@ -129,24 +133,26 @@ demo-kernel: setup ## boot a VM, attach a scheduler, and show what its kernel sa
 	@$(LEASHED) $(PYTHON) -m rig demo-kernel
 
 .PHONY: cluster
-cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0)
-	@exec $(LEASHED) $(PYTHON) -m rig cluster --nodes="$$RIG_NODES"
+cluster: setup ## run a cluster until Ctrl-C, with NODES=0..2 nodes in VMs (0), each up within TIMEOUT=SECONDS (600)
+	@exec $(LEASHED) $(PYTHON) -m rig cluster --nodes="$$RIG_NODES" --timeout="$$RIG_TIMEOUT"
 
 .PHONY: vm
-vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7) and TIMEOUT=SECONDS (600)
+vm: setup ## run CMD='uname -a' in a VM, with KERNEL=6|7|none (7), for TIMEOUT=SECONDS (600) at most
 	@exec $(LEASHED) $(PYTHON) -m rig vm --kernel="$$RIG_KERNEL" --timeout="$$RIG_TIMEOUT" -- "$$RIG_COMMAND"
 
 ##@ Install the operator into the cluster that kubectl points at
 
 .PHONY: docker-build
-docker-build: setup ## build the operator's image as IMG=registry/repository:tag
+docker-build: setup ## build the operator's image IMG=registry/repository:tag; CONTAINER_TOOL=, BASE=, PYTHON_VERSION=
 	$(LEASHED) $(PYTHON) tools/image.py
 
 .PHONY: install
-install: manifests ## install the CRD alone
+install: setup ## install the CRD alone
 	$(LEASHED) $(PYTHON) tools/installation.py install
 
 .PHONY: run
+# probes of a manager on a desk are nobody else's business
+run: export SKED_HEALTH_PROBE_BIND_ADDRESS ?= 127.0.0.1:8081
 run: install ## run the manager from here, until Ctrl-C
 	$(LEASHED) $(BIN)/sked manager
 
@@ -155,7 +161,7 @@ uninstall: setup ## remove the CRD, and with it every SchedExt
 	$(LEASHED) $(PYTHON) tools/installation.py uninstall
 
 .PHONY: deploy
-deploy: manifests ## install everything, with the image IMG=…
+deploy: setup ## install everything, with the image IMG=…
 	$(LEASHED) $(PYTHON) tools/installation.py deploy
 
 .PHONY: undeploy
@@ -163,7 +169,7 @@ undeploy: setup ## remove everything, and with the CRD every SchedExt
 	$(LEASHED) $(PYTHON) tools/installation.py undeploy
 
 .PHONY: build-installer
-build-installer: manifests ## write what `deploy` applies to dist/install.yaml; needs IMG=…
+build-installer: setup ## write what `deploy` applies to dist/install.yaml; needs IMG=…
 	$(LEASHED) $(PYTHON) tools/installation.py build-installer
 
 ##@ Measure

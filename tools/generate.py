@@ -1,7 +1,8 @@
-"""Rewrites the published JSON Schemas, compiled .proto files, and parts of documents, or names the outdated.
+"""Rewrites JSON Schemas, compiled .proto files and generated parts of documents, or names what is outdated.
 
-A part of a document that is the output of a command stands between `<!-- output of: COMMAND -->` and
-`<!-- end of output -->`. Beside each .proto file in src lies what it compiles to.
+The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table
+that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file
+in src lies what it compiles to.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from pathlib import Path
 
 import schemas
 import upkeep
+from statustable import status_table
 
+_TABLES = {"status": status_table}
+_TABLE = re.compile(r"(?P<head><!-- table: (?P<name>\w+) -->\n).*?(?P<tail><!-- end of table -->)", re.DOTALL)
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
 )
@@ -38,7 +42,10 @@ def regenerate(document: Path) -> str:
     def part(match: re.Match[str]) -> str:
         return match["head"] + output_of(match["command"], document.parent) + match["tail"]
 
-    return _PART.sub(part, document.read_text())
+    def table(match: re.Match[str]) -> str:
+        return match["head"] + _TABLES[match["name"]]() + match["tail"]
+
+    return _TABLE.sub(table, _PART.sub(part, document.read_text()))
 
 
 def compiled(proto: Path) -> bytes:

@@ -11,14 +11,14 @@ import argparse
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
+import children
+from children import ROOT
 from installation import CannotInstallError, attempt, require_image, say
 
-ROOT = Path(__file__).parents[1]
 CONTEXT = ROOT / "build/image"
 _ENGINES = ("podman", "buildah", "docker")
 _WHEELS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
@@ -66,7 +66,7 @@ def _install_packages(library: Path, *, python: str, architecture: str) -> None:
 
 def _uv(*arguments: str, stdin: str | None = None) -> str:
     argv = [os.environ.get("UV", str(ROOT / "tools/uv")), *arguments]
-    done = subprocess.run(argv, input=stdin, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    done = children.ask(argv, stdin=stdin, aloud=True)
     if done.returncode:
         raise CannotInstallError(f"uv {arguments[0]} ended with {done.returncode}: its reason is above")
     return done.stdout
@@ -88,8 +88,10 @@ def build(image: str, *, base: str | None, architecture: str) -> None:
     words = ("build", f"--platform=linux/{architecture}", *based, "--tag", image, "--file", "Containerfile")
     argv = [engine(), *words, str(CONTEXT.relative_to(ROOT))]
     say(*argv)
-    if code := subprocess.run(argv, cwd=ROOT, check=False).returncode:
-        raise CannotInstallError(f"{argv[0]} ended with {code}: its reason is above")
+    if code := children.run(argv):
+        others = " or ".join(name for name in _ENGINES if name != Path(argv[0]).name)
+        remedy = f"mend it, or build with {others}: CONTAINER_TOOL=…"
+        raise CannotInstallError(f"{argv[0]} ended with {code}, its reason is above: {remedy}")
 
 
 def make_image(base: str | None, python: str, architecture: str) -> None:

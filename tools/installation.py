@@ -9,16 +9,18 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import children
+from children import ROOT
+
 from schedkit.model.grammar import IMAGE
 
-ROOT = Path(__file__).parents[1]
 _PLACEHOLDER = "image: controller:latest\n"
 _ANSWERS_WITHIN_S = 10
+_INTERRUPTED = 130  # as a shell has it
 
 
 class CannotInstallError(Exception):
@@ -38,6 +40,9 @@ def attempt(action: Callable[[], None]) -> int:
     except CannotInstallError as error:
         say(str(error))
         return 1
+    except KeyboardInterrupt:
+        say("interrupted: a part of it may be done already; the same command again does the rest")
+        return _INTERRUPTED
     return 0
 
 
@@ -54,23 +59,30 @@ def kubectl_program() -> str:
 def kubectl(*arguments: str, stdin: str | None = None) -> None:
     """Run kubectl in the open, as a person would; its words reach the terminal."""
     say("kubectl", *arguments)
-    argv = [kubectl_program(), *arguments]
-    code = subprocess.run(argv, input=stdin, text=True, cwd=ROOT, check=False).returncode
-    if code:
+    if code := children.run([kubectl_program(), *arguments], stdin=stdin):
         raise CannotInstallError(f"kubectl ended with {code}: its reason is above")
 
 
 def asked(*arguments: str) -> str:
     """What kubectl answers."""
-    argv = [kubectl_program(), *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = children.ask([kubectl_program(), *arguments])
     if done.returncode:
         raise CannotInstallError(done.stderr.strip())
     return done.stdout
 
 
+def require_kubeconfigs(variable: str) -> None:
+    """Refuse what kubectl passes over in silence, only to look for a cluster on this machine."""
+    files = [Path(name) for name in variable.split(os.pathsep) if name]
+    if files and not any(file.exists() for file in files):
+        named = " and ".join(map(str, files))
+        remedy = "name a file that is there; `make cluster` starts a cluster and prints one"
+        raise CannotInstallError(f"KUBECONFIG names {named}, and nothing is there: {remedy}")
+
+
 def require_cluster() -> None:
     """Refuse while no cluster answers, before kubectl gets lost in retries."""
+    require_kubeconfigs(os.environ.get("KUBECONFIG", ""))
     try:
         asked("get", "--raw", "/readyz", f"--request-timeout={_ANSWERS_WITHIN_S}s")
     except CannotInstallError as error:
@@ -91,6 +103,12 @@ def require_image(image: str) -> str:
     return image
 
 
+def require_current() -> None:
+    """Refuse to install what its sources no longer say; nothing in the checkout is changed for it."""
+    if children.run([sys.executable, "tools/manifests.py", "--check"]):
+        raise CannotInstallError("nothing was installed: first bring the files above up to date")
+
+
 def rendered(image: str) -> str:
     """All objects of `config/default` as YAML, with that image."""
     text = asked("kustomize", "config/default")
@@ -105,6 +123,7 @@ def rendered(image: str) -> str:
 def install() -> None:
     """The CRD alone, for a manager that runs elsewhere (`make run`)."""
     require_cluster()
+    require_current()
     kubectl("apply", "-k", "config/crd")
 
 
@@ -118,6 +137,7 @@ def deploy() -> None:
     """Everything, with `IMG=…` as the manager."""
     image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
     require_cluster()
+    require_current()
     kubectl("apply", "-f", "-", stdin=rendered(image))
     say("next: kubectl --namespace sked-system get pods")
 
@@ -130,7 +150,9 @@ def undeploy() -> None:
 
 def build_installer() -> None:
     """`dist/install.yaml`, for `kubectl apply -f`; no cluster is asked."""
-    text = rendered(require_image(os.environ.get("OPERATOR_IMAGE", "")))
+    image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
+    require_current()
+    text = rendered(image)
     file = ROOT / "dist/install.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)

@@ -93,7 +93,7 @@ def generated(root: Path) -> dict[Path, bytes]:
 
 def texts(root: Path) -> dict[Path, str]:
     """The text of each."""
-    head = "# Generated from src/schedkit/model/schedext.py by `make manifests`.\n"
+    head = "# Generated from src/schedkit/model/schedext.py and tools/manifests.py by `make manifests`.\n"
     definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
     return {
         root / CRD: definition,

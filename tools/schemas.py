@@ -12,10 +12,15 @@ from schedkit.model.catalog import Document
 from schedkit.schedctl.catalog_publish import CatalogPublished
 from schedkit.schedctl.catalog_show import CatalogShown
 from schedkit.schedctl.catalog_update import CatalogUpdated
+from schedkit.schedctl.doctor import Diagnosis
 from schedkit.schedctl.info import ImageInfo
 from schedkit.schedctl.listing import Listing
 from schedkit.schedctl.mirror import Mirrored
 from schedkit.schedctl.package import Packaged
+from schedkit.schedctl.ps import Processes
+from schedkit.schedctl.run import SchedulerRun
+from schedkit.schedctl.status import StatusShown
+from schedkit.schedctl.stop import ContainerStopped
 from schedkit.schedctl.trust_show import TrustShown
 from schedkit.schedctl.trust_update import TrustUpdated
 from schedkit.schedctl.verify import Signature
@@ -24,7 +29,12 @@ from schedkit.schedctl.versions import Versions
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CATALOG = Path("catalog/schema.json")
 ANSWERS = Path("docs/schedctl/schemas")
-_ANSWERS = {
+_ANSWERS: dict[str, Any] = {
+    "run": SchedulerRun,
+    "status": StatusShown,
+    "ps": Processes,
+    "stop": ContainerStopped,
+    "doctor": Diagnosis,
     "list": Listing,
     "versions": Versions,
     "info": ImageInfo,

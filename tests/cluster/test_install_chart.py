@@ -11,7 +11,7 @@ import yaml
 from rig import controlplane, helm, installation, polling, processes
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
-from rig.installation import CHART, NAMESPACE, by_name, charted, kustomized
+from rig.installation import CHART, CHARTS_IMAGE, NAMESPACE, by_name, charted, kustomized
 from rig.kubeclient import JsonObject
 from schedkit import __version__
 from schedkit.model.trustrules import TrustMode, parse_rules
@@ -104,6 +104,7 @@ def test_rules_and_key_files_of_the_charts_values_are_what_the_manager_reads(hom
         ("replicas=two", "at '/replicas': got string, want integer"),
         ("leaderElection=false,replicas=2", "at '/replicas': maximum: got 2, want 1"),
         ("image.digest=v1", "at '/image/digest': 'v1' does not match pattern"),
+        ("image.repository=", "no image of sked is published yet: build one with `make docker-build"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_place(settings: str, message: str, home: Path) -> None:
@@ -133,10 +134,10 @@ class Release:
         ).stdout
 
     def install(self, *words: str) -> str:
-        return self.run("install", str(CHART), "--create-namespace", *words)
+        return self.run("install", str(CHART), "--create-namespace", *CHARTS_IMAGE, *words)
 
     def upgrade(self, *words: str) -> str:
-        return self.run("upgrade", str(CHART), *words)
+        return self.run("upgrade", str(CHART), *CHARTS_IMAGE, *words)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,7 @@ def test_a_release_is_installed_with_notes_and_removed_without_touching_schedext
     running = cluster.client.get(MANAGER)
 
     assert f"sked {__version__} is being started in {NAMESPACE}" in said
-    assert image_of(running) == "ghcr.io/schedkit/sked:v9"
+    assert image_of(running) == "registry.example/sked:v9"
 
     release.run("uninstall")
 
@@ -219,6 +220,6 @@ def test_a_release_takes_over_from_kustomize(cluster: ControlPlane, release: Rel
     release.install("--take-ownership", "--force-conflicts", "--set", "image.tag=v9")
 
     found = cluster.client.get(MANAGER)
-    assert image_of(found) == "ghcr.io/schedkit/sked:v9"
+    assert image_of(found) == "registry.example/sked:v9"
     assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
     assert sample(cluster) is not None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from rig import manager, polling, processes, scenes, trustrules
+from rig import manager, polling, processes, scenes, tokens, trustrules
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.manager import Manager, SchedExts
+from rig.registry import Kind, Registry
 from rig.trustrules import MountedRules, SignedImages
 
 SOON = "--trust-interval=2"
@@ -40,9 +43,17 @@ def rules(folder: Path) -> MountedRules:
 
 
 @pytest.fixture(scope="module")
-def sked(cluster: ControlPlane, rules: MountedRules, signed: SignedImages) -> Iterator[Manager]:
+def login(folder: Path) -> Path:
+    """Where a Secret with logins is mounted, as soon as there is one."""
+    return folder / "login/.dockerconfigjson"
+
+
+@pytest.fixture(scope="module")
+def sked(cluster: ControlPlane, rules: MountedRules, signed: SignedImages, login: Path) -> Iterator[Manager]:
     rules.write(signed.rules("enforce"))
-    with manager.running(cluster, "sked-trusting", f"--trust-config={rules.folder}", SOON) as running:
+    registries = (f"--registry-auth={login}", f"--registry-ca={cluster.layout.authority.ca_file}")
+    flags = (f"--trust-config={rules.folder}", SOON, *registries)
+    with manager.running(cluster, "sked-trusting", *flags) as running:
         yield running
 
 
@@ -90,17 +101,41 @@ def test_rules_that_were_never_readable_let_nothing_new_run_until_they_are_mende
     cluster: ControlPlane, schedexts: SchedExts, folder: Path, nodes: scenes.Nodes
 ) -> None:
     rules = MountedRules(folder / "unreadable")
+    with manager.running(cluster, "sked-before", f"--trust-config={rules.folder}"):
+        schedexts.create("ran", nodeSelector=nodes)
+        schedexts.await_daemon_set("ran")
+    before = generation(schedexts, "ran")
+    schedexts.change("ran", args=["--changed"])
     rules.write({"trust.yaml": b"mode: [\n"})
     with manager.running(cluster, "sked-blind", f"--trust-config={rules.folder}", SOON) as blind:
         schedexts.create(nodeSelector=nodes)
         found = schedexts.await_reason("Accepted", "PolicyUnreadable")
         assert "trust.yaml of ConfigMap sked-trust is mended" in found["message"]
         assert schedexts.daemon_set() is None
+        schedexts.await_reason("Accepted", "PolicyUnreadable", "ran")
+        assert generation(schedexts, "ran") == before
 
         rules.write({"trust.yaml": b"mode: off\n"})
         schedexts.await_reason("Verified", "VerificationOff", timeout_s=30)
         assert image_of(schedexts) == manager.IMAGE
-        assert not blind.says("image_verified")
+        polling.until(lambda: arguments(schedexts, "ran") == ["--changed"], "what was held back goes on")
+        assert blind.process.exit_code() is None
+
+
+def test_off_asks_no_registry_and_warn_does(cluster: ControlPlane, schedexts: SchedExts) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as registry:
+        image = f"127.0.0.1:{registry.getsockname()[1]}/rig/unasked:v1"
+        schedexts.create(sched=image, nodeSelector={"no": "node"})
+
+        with manager.running(cluster, "sked-off", SOON):
+            schedexts.await_reason("Deployed", "NoNodes")
+        registry.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            registry.accept()
+
+        with manager.running(cluster, "sked-warning", "--trust-mode=warn", SOON):
+            registry.settimeout(30)
+            registry.accept()[0].close()
 
 
 def test_without_rules_the_flag_decides_by_the_built_in_policy(
@@ -250,11 +285,11 @@ def test_images_and_namespaces_that_are_not_allowed_do_not_run(
     schedexts.await_daemon_set("other")
 
 
-def test_while_a_registry_is_silent_others_are_served_and_a_verdict_stays_good(
+def test_while_a_registry_is_silent_others_are_served(
     enforcing: Manager, schedexts: SchedExts, signed: SignedImages, nodes: scenes.Nodes
 ) -> None:
     assert enforcing.process.exit_code() is None
-    image, digest = signed.push("outage", "v1")
+    image, digest = signed.push("served", "v1")
     schedexts.create(sched=image, nodeSelector=nodes)
     schedexts.await_reason("Verified", "Verified", timeout_s=60)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # nobody ever accepts
@@ -270,7 +305,83 @@ def test_while_a_registry_is_silent_others_are_served_and_a_verdict_stays_good(
     assert image_of(schedexts) == f"{image}@{digest}"
 
 
-def arguments(schedexts: SchedExts) -> list[str]:
-    found: JsonObject = schedexts.await_daemon_set()
+def test_while_its_registry_is_away_what_was_verified_can_be_changed_and_nothing_new_starts(
+    enforcing: Manager, schedexts: SchedExts, signed: SignedImages, nodes: scenes.Nodes
+) -> None:
+    image, digest = signed.push("outage", "v1")
+    schedexts.create(sched=image, nodeSelector=nodes)
+    schedexts.await_reason("Verified", "Verified", timeout_s=60)
+    with stopped(signed.registry):
+        await_verifications(enforcing, 1, image=image, outcome="undecided")
+        schedexts.change(args=["--during"])
+        polling.until(lambda: arguments(schedexts) == ["--during"], "it is changed", timeout_s=10)
+        schedexts.create("new", sched=f"{image}.1", nodeSelector=nodes)
+        schedexts.await_reason("Accepted", "RegistryUnreachable", "new", timeout_s=60)
+
+    assert image_of(schedexts) == f"{image}@{digest}"
+    assert schedexts.condition("Verified")["reason"] == "Verified"
+    assert schedexts.daemon_set("new") is None
+
+
+def test_a_login_counts_as_soon_as_its_secret_is_there(
+    cluster: ControlPlane, enforcing: Manager, schedexts: SchedExts, folder: Path, login: Path
+) -> None:
+    (folder / "locked").mkdir()
+    demand = tokens.htpasswd_demand(folder / "locked")
+    with Registry(Kind.FALLBACK_TAGS, folder / "locked", cluster.layout.authority, demand) as locked:
+        schedexts.create(sched=f"{locked.host}/rig/nothing:v1")
+        found = schedexts.await_reason("Verified", "RegistryUnreachable", timeout_s=60)
+        assert "answered 401" in found["message"]
+
+        login.parent.mkdir()
+        words = {"username": tokens.USER, "password": tokens.PASSWORD}
+        login.write_text(json.dumps({"auths": {locked.host: words}}))
+        found = schedexts.await_reason("Verified", "Untrusted", timeout_s=60)
+        assert "(step 2 of verification)" in found["message"], "it is let in, and there is nothing"
+    assert enforcing.process.exit_code() is None
+
+
+def test_nothing_is_written_while_images_are_looked_at_again_and_again(
+    cluster: ControlPlane, enforcing: Manager, schedexts: SchedExts, signed: SignedImages
+) -> None:
+    nowhere = {"no": "node"}
+    image, _ = signed.push("idle", "v1")
+    unsigned, _ = signed.push("idle", "v2", words="unsigned", sign=False)
+    schedexts.create("signed", sched=image, nodeSelector=nowhere)
+    schedexts.create("unsigned", sched=unsigned, nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes", "signed", timeout_s=60)
+    schedexts.await_reason("Accepted", "Untrusted", "unsigned", timeout_s=60)
+    await_verifications(enforcing, 2, image=image)  # the last events are written meanwhile
+
+    since = cluster.audit_log.position()
+    await_verifications(enforcing, 3, image=image)
+    await_verifications(enforcing, 1, image=unsigned)
+
+    asked = cluster.audit(since=since, user=enforcing.name, namespace=schedexts.namespace)
+    assert [f"{each.verb} {each.resource}" for each in asked] == []
+
+
+@contextmanager
+def stopped(registry: Registry) -> Iterator[None]:
+    """Nobody answers for the length of the block."""
+    registry.stop()
+    try:
+        yield
+    finally:
+        registry.start()
+
+
+def await_verifications(sked: Manager, count: int, **words: str) -> None:
+    """Return when the verifier has said that about as many times more."""
+
+    def said() -> int:
+        return sum(words.items() <= line.items() for line in sked.says("image_verified"))
+
+    before = said()
+    polling.until(lambda: said() >= before + count, f"{count} more times {words}", timeout_s=60)
+
+
+def arguments(schedexts: SchedExts, name: str = "scx") -> list[str]:
+    found: JsonObject = schedexts.await_daemon_set(name)
     container: JsonObject = found["spec"]["template"]["spec"]["containers"][0]
     return list(container.get("args", ()))

@@ -73,7 +73,7 @@ def test_without_root_the_rest_runs_and_the_list_says_what_needs_it(as_nobody: t
     assert run.returncode == 0, run.stdout
     assert outcomes(run).keys() == {"passed", "skipped"}
     assert "virtual machines: virtiofsd and its mounts need root" in run.stdout
-    assert "to do: run `make test` as root" in run.stdout
+    assert "to do: run this as root" in run.stdout
 
 
 def test_root_that_may_not_mount_is_told_so(as_nobody: tuple[str, ...]) -> None:

@@ -97,6 +97,23 @@ def test_a_list_with_too_many_tags_is_refused(client: Registry, server: Server) 
         client.tags(repository(server))
 
 
+def test_names_that_are_no_tags_are_left_out(client: Registry, server: Server) -> None:
+    tags = ["v1", "../x", "", "1-" + "9" * 5000]
+    server.behave("/v2/a/tags/list", always(answer(200, json.dumps({"tags": tags}).encode())))
+
+    assert client.tags(repository(server)) == ("v1",)
+
+
+def test_a_list_of_referrers_takes_no_more_memory_than_it_should(client: Registry, server: Server) -> None:
+    entry = {"mediaType": IMAGE_MANIFEST, "digest": IMAGE, "size": 1, "annotations": {"a": "x" * 3_000_000}}
+    index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+    endless = answer(200, index, Content_Type=IMAGE_INDEX, Link='</v2/a/referrers/more>; rel="next"')
+    server.behave("/v2/a/referrers/", always(endless))
+
+    with limits(seconds=20, mebibytes=64), pytest.raises(TooLarge):
+        client.referrers(repository(server), IMAGE)
+
+
 def test_pages_of_tags_are_put_together(client: Registry, server: Server) -> None:
     server.behave("/v2/a/tags/list?n=1000", always(_page(["b"], "/v2/a/tags/list?last=b")))
     server.behave("/v2/a/tags/list?last=b", always(answer(200, b'{"tags": ["a"]}')))
@@ -205,6 +222,15 @@ def test_a_mirror_without_signatures_does_not_hide_those_of_the_origin(server: S
 
     with _mirrored(server, other) as client:
         assert [found.digest for found in client.referrers(repository(server), IMAGE)] == [IMAGE]
+
+
+def test_while_the_origin_is_away_an_empty_list_of_a_mirror_counts(server: Server, other: Server) -> None:
+    """Signatures under a tag can then be read from the mirror."""
+    other.behave("/v2/copy/a/referrers/", always(answer(200, EMPTY_INDEX, Content_Type=IMAGE_INDEX)))
+    server.behave("/v2/a/", always(answer(503)))
+
+    with _mirrored(server, other) as client:
+        assert client.referrers(repository(server), IMAGE) == ()
 
 
 def test_a_file_is_fetched_by_its_url(server: Server, other: Server) -> None:

@@ -316,6 +316,16 @@ class TestEnding:
         assert str(stopped.exit) == "killed by SIGKILL"
         assert runtime.inspect(name).state is State.EXITED
 
+    def test_what_a_program_has_started_is_gone_with_it(self, runtime: Runtime, run: Run) -> None:
+        """It sees the host's processes, so that no namespace takes the others along."""
+        seconds = f"{os.getpid()}{next(_numbers):03}"  # nobody else sleeps for so long
+        name = run(f"sleep {seconds} & echo started; wait")
+        polling.until(lambda: _is_run_by_somebody(seconds), "it has started another")
+
+        runtime.stop(name, grace_s=0.3)
+
+        assert not _is_run_by_somebody(seconds)
+
     def test_to_stop_what_has_ended_changes_nothing(self, runtime: Runtime, run: Run) -> None:
         name = run("exit 5")
         ended = runtime.wait(name, timeout_s=30)
@@ -361,7 +371,7 @@ class TestOutput:
         assert said(runtime, name, tail=2) == "4\n5\n"
 
     def test_following_goes_on_until_the_end(self, runtime: Runtime, run: Run) -> None:
-        name = run("echo first; while [ ! -e /run/go ]; do sleep 0.05; done; echo last")
+        name = run("trap 'echo last; exit' TERM; echo first; while :; do sleep 0.05; done")
         seen: list[bytes] = []
         follower = threading.Thread(
             target=lambda: seen.extend(one.data for one in runtime.logs(name, follow=True))
@@ -370,10 +380,11 @@ class TestOutput:
         polling.until(lambda: b"first\n" in seen, "the first line was followed")
         assert follower.is_alive()
 
-        runtime.stop(name, grace_s=0)
+        runtime.stop(name, grace_s=30)
         follower.join(30)
 
         assert not follower.is_alive()
+        assert b"".join(seen) == b"first\nlast\n"
 
     def test_of_endless_output_a_bounded_part_with_its_end_is_kept(self, runtime: Runtime, run: Run) -> None:
         lines = 2 * LOG_LIMIT_BYTES // 100
@@ -429,14 +440,21 @@ class TestListing:
         runtime.remove("go-made")
         assert runtime.containers() == ()
 
-    def test_those_of_others_are_not_listed(self, podman: PodmanService, busybox: Path) -> None:
+    def test_those_of_others_are_neither_listed_nor_touched(
+        self, podman: PodmanService, busybox: Path
+    ) -> None:
         runtime, image = Podman(podman.socket), contents.content(busybox)
         runtime.load(image)
-        podman.run("create", "--name", "of-others", image.reference)
+        identity = podman.run("create", "--name", "of-others", image.reference).stdout.strip()
 
         assert runtime.containers() == ()
+        for word in ("of-others", identity, identity[:12]):
+            runtime.remove(word)
+            with pytest.raises(NoSuchContainerError):
+                runtime.stop(word)
 
-        runtime.remove("of-others")
+        assert podman.inspect("of-others")["Id"] == identity
+        podman.run("rm", "of-others")
 
 
 @pytest.mark.parametrize("service", ["containerd"], indirect=True)
@@ -447,6 +465,46 @@ class TestContainerd:
         ended = runtime.wait(run(greedy, memory_limit_bytes=32 << 20), timeout_s=60)
 
         assert str(ended) == "killed by the kernel, out of memory"
+
+    def test_a_name_is_not_believed_to_be_the_digest_in_it(
+        self, runtime: Runtime, containerd: ContainerdService, image: ImageContent
+    ) -> None:
+        wrong = f"registry.rig.test/rig/busybox@sha256:{'1' * 64}"
+        containerd.run("images", "tag", image.reference, wrong)
+
+        assert not runtime.has_image(wrong)
+        with pytest.raises(ImageMissingError):
+            runtime.create(Spec(name="port-mistaken", image=wrong))
+
+        containerd.run("images", "remove", wrong)
+
+    def test_the_output_of_an_earlier_container_of_the_name_is_not_its_own(
+        self, runtime: Runtime, containerd: ContainerdService, image: ImageContent
+    ) -> None:
+        spec = Spec(name="port-again", image=image.reference, args=("echo", "earlier"))
+        runtime.create(spec)
+        runtime.start(spec.name)
+        runtime.wait(spec.name, timeout_s=30)
+        assert said(runtime, spec.name) == "earlier\n"
+        containerd.run("tasks", "delete", spec.name)
+        containerd.run("containers", "delete", spec.name)  # its output stays
+
+        runtime.create(replace(spec, args=("true",)))
+
+        assert said(runtime, spec.name) == ""
+        runtime.remove(spec.name)
+
+    def test_what_has_neither_a_task_nor_a_beginning_is_unknown(
+        self, runtime: Runtime, containerd: ContainerdService, image: ImageContent
+    ) -> None:
+        """As after a restart of the machine one of the Go schedctl, which may have run until then."""
+        _run_as_go_schedctl_does(containerd, image.reference, "go-restarted", "exit 0")
+        runtime.wait("go-restarted", timeout_s=30)
+        containerd.run("tasks", "delete", "go-restarted")
+
+        assert runtime.inspect("go-restarted").state is State.UNKNOWN
+
+        runtime.remove("go-restarted")
 
     def test_the_output_of_one_of_the_go_schedctl_was_kept_by_nobody(
         self, runtime: Runtime, containerd: ContainerdService, image: ImageContent
@@ -534,6 +592,17 @@ def _run_as_go_schedctl_does(service: Service, image: str, name: str, script: st
         )
     else:
         service.run("run", "--detach", "--privileged", image, name, "/usr/bin/busybox", *words)
+
+
+def _is_run_by_somebody(word: str) -> bool:
+    """Whether a process of this machine was started with that argument; one that has ended shows none."""
+    return any(word.encode() in _words(file) for file in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def _words(command_line: Path) -> list[bytes]:
+    with suppress(OSError):
+        return command_line.read_bytes().split(b"\0")
+    return []
 
 
 def _kill_all(pids: Iterable[int]) -> None:

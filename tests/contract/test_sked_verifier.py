@@ -13,6 +13,7 @@ import pytest
 from rig import tokens
 from rig.certificates import Authority
 from rig.cosign import Cosign, Key
+from rig.hostile import Server, answer
 from rig.registry import Kind, Pushed, Registry
 from rig.trustrules import BY_KEY, KEY_FILE
 from schedkit.sked import confinement
@@ -53,8 +54,8 @@ class Asking:
             insecure=(),
         )
         inherited = confinement.environment(os.environ)
-        answer = confinement.run(VERIFIER, msgspec.json.encode(request), LIMITS, inherited)
-        return msgspec.json.decode(asyncio.run(answer), type=Answer)
+        said = confinement.run(VERIFIER, msgspec.json.encode(request), LIMITS, inherited)
+        return msgspec.json.decode(asyncio.run(said), type=Answer)
 
 
 @pytest.fixture
@@ -99,6 +100,13 @@ def test_what_is_not_there_is_not_trusted_and_who_does_not_answer_says_nothing(
     assert (missing.kind, missing.step) == ("distrusted", 2)
     assert silent.kind == "unreachable"
     assert "127.0.0.1:9" in silent.why
+
+
+def test_a_registry_that_sends_nonsense_for_an_image_is_not_trusted_rather_than_away(ask: Asking) -> None:
+    with Server({"/v2/": lambda _: [answer(200, b"<html>Log in, please</html>")]}) as hostile:
+        found = ask(f"{hostile.host}/rig/nonsense:v1")
+
+    assert (found.kind, found.step) == ("distrusted", 2)
 
 
 def test_a_login_from_the_mounted_secret_is_used(authority: Authority, ask: Asking, tmp_path: Path) -> None:

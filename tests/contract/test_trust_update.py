@@ -115,7 +115,7 @@ def test_an_update_is_in_use_from_then_on(
     updated = update(folder, TODAY, url=url, first_root=repository.first_root)
 
     assert updated.document == newer
-    assert current(folder) == updated
+    assert current(folder, source=url) == updated
     assert updated.age(TODAY) == dt.timedelta()
 
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_believed_changes_nothing(
     with pytest.raises(UpdateFailed, match=says):
         update(folder, TODAY, url=url, first_root=repository.first_root)
 
-    assert current(folder) == before
+    assert current(folder, source=url) == before
 
 
 def test_another_repository_than_the_known_one_is_not_believed(
@@ -181,7 +181,7 @@ def test_an_update_that_others_could_have_written_is_not_in_use(
     update(folder, TODAY, url=url, first_root=repository.first_root)
     folder.chmod(0o777)
 
-    found = current(folder)
+    found = current(folder, source=url)
 
     assert found.document == rootfiles.embedded().document
     assert "chmod go-w" in str(found.warning(TODAY))
@@ -194,4 +194,4 @@ def test_an_update_older_than_the_package_is_not_in_use(
     embedded = rootfiles.embedded()
     update(folder, embedded.origin.taken - dt.timedelta(days=1), url=url, first_root=repository.first_root)
 
-    assert current(folder).document == embedded.document
+    assert current(folder, source=url).document == embedded.document

@@ -250,7 +250,7 @@ def test_a_removed_operator_leaves_its_schedulers_and_finds_them_when_it_is_back
 
 @pytest.mark.parametrize(
     ("scheduler", "arguments", "last_words"),
-    [("bad_init", [], "No such device"), ("staller", ["--stall-after", "1"], "runnable task stall")],
+    [("bad_init", [], "ops.init() failed (-19)"), ("staller", ["--stall-after", "1"], "runnable task stall")],
 )
 def test_a_scheduler_that_keeps_ending_never_counts_as_deployed(
     operator: Operator, scheduler: str, arguments: list[str], last_words: str

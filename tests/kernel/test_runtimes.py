@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, polling, schedext
+from rig import contents, images, polling, schedext
 from rig.containerd import Containerd
 from rig.errors import RigError
 from rig.podman import Podman
+from schedkit.kernel.observation import observe
+from schedkit.model.host import OurContainer, OwnerKind, Status, judge
+from schedkit.runtimes.containerd import Containerd as ContainerdRuntime
+from schedkit.runtimes.podman import Podman as PodmanRuntime
+from schedkit.runtimes.port import Runtime
+from schedkit.runtimes.specs import LeastPrivilege, Privileged, Spec
 
 pytestmark = pytest.mark.kernel("7")
 
@@ -81,6 +87,40 @@ def test_without_privileges_containerd_runs_no_scheduler(containerd: Containerd)
         containerd.run("run", "--rm", _IMAGE, "powerless")
 
     assert schedext.state() == "disabled"
+
+
+@pytest.fixture(params=["podman", "containerd"])
+def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Runtime]:
+    """Each driver in its turn, and the port to its runtime."""
+    service: Podman | Containerd = request.getfixturevalue(request.param)
+    if isinstance(service, Podman):
+        return "podman", PodmanRuntime(service.socket)
+    return "containerd", ContainerdRuntime(service.socket, logs=tmp_path / "logs")
+
+
+@pytest.mark.parametrize(
+    "privileges", [Privileged(), LeastPrivilege()], ids=["privileged", "least privilege"]
+)
+def test_a_scheduler_that_we_run_is_ours_and_goes_with_its_container(
+    runtime: tuple[str, Runtime], privileges: Privileged | LeastPrivilege
+) -> None:
+    driver, port = runtime
+    image = contents.content(images.scheduler("fifo"), "registry.rig.test/rig/fifo")
+    port.load(image)
+    made = port.create(Spec(name="scx-ours", image=image.reference, privileges=privileges))
+    try:
+        port.start("scx-ours")
+        _await_fifo()
+        seen = observe(Path("/"))
+
+        by_control_group = OurContainer(made.id, made.name, pid=0)
+        assert judge(seen, [by_control_group]).status is Status.RUNNING
+        assert judge(seen, []).owner.kind is OwnerKind.FOREIGN
+        assert judge(seen, [], silent=[driver]).owner.kind is OwnerKind.UNKNOWN
+        assert port.stop("scx-ours", grace_s=60).forced is False
+        assert schedext.state() == "disabled"
+    finally:
+        port.remove("scx-ours")
 
 
 def _await_fifo() -> None:

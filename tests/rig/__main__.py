@@ -8,18 +8,24 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
 
-from rig import kernels, processes
-from rig.errors import RigError, Unavailable
+from rig import cache, hangups, kernels, processes
+from rig.errors import RigError, Unavailable, of_full_disk
+from rig.progress import say
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C does
+    _listen_for_the_end()
     try:
         processes.sweep()
+        _require(options)
         return _execute(options)
     except KeyboardInterrupt:
+        say("everything is stopped")
         return 0 if options.command == "cluster" else 130  # to interrupt a cluster is to end it well
     except (RigError, Unavailable) as error:
         print(f"rig: {error}", file=sys.stderr)
@@ -27,6 +33,33 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has left; Python shall not try again at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if (known := of_full_disk(error, cache.root())) is None:
+            raise
+        print(f"rig: {known}", file=sys.stderr)
+        return 1
+
+
+def _listen_for_the_end() -> None:
+    """SIGTERM, and a terminal that is closed, end it as cleanly as Ctrl-C does; each is answered at once."""
+    signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in a shell's background jobs
+        signal.signal(signal.SIGINT, _stop)
+    hangups.end_with_terminal()
+
+
+def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
+    with suppress(OSError):
+        # not by `say`: whatever this interrupts may be in the middle of a line
+        os.write(sys.stderr.fileno(), b"\n[rig] stopping\n")
+    raise KeyboardInterrupt
+
+
+def _require(options: argparse.Namespace) -> None:
+    """Refuse now what could only fail later, after minutes of fetching and building."""
+    processes.require_scratch()
+    if options.command in {"vm", "demo-kernel"} or (options.command == "cluster" and options.nodes != "0"):
+        processes.require_mounts("virtual machines", "virtiofsd and its mounts need root")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,10 +70,13 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo-kernel", help="attach a scheduler in a VM and show what the kernel says")
     cluster = commands.add_parser("cluster", help="keep a cluster until Ctrl-C")
     cluster.add_argument("--nodes", type=_one_of("NODES", "012"), default="0", help="real nodes in VMs")
+    cluster.add_argument(
+        "--timeout", type=_seconds, default=600, metavar="SECONDS", help="for the boot of each"
+    )
     machine = commands.add_parser("vm", help="run a command in a VM")
     machine.add_argument("--kernel", type=_one_of("KERNEL", kernels.KINDS), default="7", help="its kind")
-    machine.add_argument("--timeout", type=_seconds, default=600, metavar="SECONDS")
-    machine.add_argument("shell_command", metavar="COMMAND")
+    machine.add_argument("--timeout", type=_seconds, default=600, metavar="SECONDS", help="for the command")
+    machine.add_argument("shell_command", type=_command, metavar="COMMAND")
     return parser
 
 
@@ -55,6 +91,12 @@ def _one_of(variable: str, accepted: Iterable[str]) -> Callable[[str], str]:
         )
 
     return parse
+
+
+def _command(text: str) -> str:
+    if text.strip():
+        return text
+    raise argparse.ArgumentTypeError(f"CMD={text!r} is no command; set for example CMD='uname -a'")
 
 
 def _seconds(text: str) -> float:
@@ -75,7 +117,7 @@ def _execute(options: argparse.Namespace) -> int:
         case "fetch":
             return parts.fetch()
         case "cluster":
-            byhand.keep_cluster(int(options.nodes))
+            byhand.keep_cluster(int(options.nodes), timeout_s=options.timeout)
             return 0
         case "vm":
             return byhand.run_in_vm(options.shell_command, kind=options.kernel, timeout_s=options.timeout)

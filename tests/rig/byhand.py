@@ -17,7 +17,8 @@ import yaml
 
 from rig import controlplane, images, kernels, kubernetes, names, node, objects, schedulers, vm
 from rig.controlplane import ControlPlane
-from rig.errors import RigError
+from rig.errors import RigError, Unavailable
+from rig.kernels import Kernel
 from rig.node import Node
 from rig.progress import say, step
 from rig.registry import Registry
@@ -28,14 +29,25 @@ _AWAIT_ENABLED = "for i in $(seq 300); do grep -qx enabled state && exit 0; slee
 _KERNELS_OF_NODES = ("7", "6")
 _POLL_S = 0.1
 _CHUNK = 65_536
+# whoever waits at a terminal can end it, and a guest on a busy machine is slow, not dead
+_PATIENCE_S = 600.0
 
 
 def run_in_vm(command: str, *, kind: str, timeout_s: float) -> int:
     """Boot, run the command, pass on what it says; its exit code."""
-    kernel = kernels.obtain(kind)
-    say(f"booting {kernel.release}" + (f" ({kernel.note})" if kernel.note else ""))
-    with vm.Guest(kernel, vm.Settings(name="by-hand")) as guest:
+    with booted(kernels.obtain(kind), "by-hand") as guest:
         return attend(guest, command, Streams(sys.stdout.buffer, sys.stderr.buffer), timeout_s=timeout_s)
+
+
+@contextmanager
+def booted(kernel: Kernel, name: str) -> Iterator[vm.Guest]:
+    """A guest for somebody who waits for it, and who is told that it is on its way."""
+    what = f"kernel {kernel.release}" + (f" ({kernel.note})" if kernel.note else "")
+    with ExitStack() as stack:
+        with step(f"{what}: booting in a virtual machine, which cannot write to this machine's disk"):
+            settings = vm.Settings(name=name, boot_timeout_s=_PATIENCE_S)
+            guest = stack.enter_context(vm.Guest(kernel, settings))
+        yield guest
 
 
 class Streams(NamedTuple):
@@ -87,25 +99,36 @@ class Passage:
         self._target.flush()
 
 
-def keep_cluster(nodes: int) -> None:
-    """Keep a control plane, and for real nodes a registry and the nodes, until Ctrl-C."""
+def keep_cluster(nodes: int, *, timeout_s: float = _PATIENCE_S) -> None:
+    """Keep a control plane, and for real nodes a registry and the nodes, until Ctrl-C.
+
+    A node that does not come up within that time, or dies, leaves the rest as it is.
+    """
     if nodes:
         names.learn()
     with ExitStack() as stack:
-        stack.callback(say, "everything is stopped")
-        cluster = stack.enter_context(controlplane.running("by-hand", fake_nodes=not nodes))
-        stack.callback(say, "stopping")
+        with step("a control plane: starting"):
+            cluster = stack.enter_context(controlplane.running("by-hand", fake_nodes=not nodes))
         print(_greeting(cluster), flush=True)
-        started = stack.enter_context(_real_nodes(cluster, nodes)) if nodes else []
-        say(f"{_ready(started)}; {_how_to_end()}")
+        try:
+            started = stack.enter_context(_real_nodes(cluster, nodes, timeout_s)) if nodes else []
+        except (RigError, Unavailable) as error:
+            say(f"{error}\n{_without_nodes(timeout_s)}; {_how_to_end()}")
+            started = []
+        else:
+            say(f"{_ready(started)}; {_how_to_end()}")
         _tell_changes(started)
+
+
+def _without_nodes(timeout_s: float) -> str:
+    longer = f"make cluster NODES=1 TIMEOUT={2 * timeout_s:g}"
+    return f"the control plane stays, without nodes. To try again and wait longer: `{longer}`"
 
 
 def demonstrate() -> int:
     """What the kernel says before, while and after a scheduler is attached."""
     binary = shlex.quote(str(schedulers.binary("fifo")))
-    say("booting a virtual machine with a sched_ext kernel; it cannot write to this machine's disk")
-    with vm.Guest(kernels.obtain("7"), vm.Settings(name="demo")) as guest:
+    with booted(kernels.obtain("7"), "demo") as guest:
         print(f"kernel:   {guest.run('uname -r').output.strip()}", flush=True)
         print(f"before:   {guest.run(_LOOK).output.strip()}", flush=True)
         scheduler = guest.begin(f"exec {binary}")
@@ -119,11 +142,12 @@ def demonstrate() -> int:
 
 
 @contextmanager
-def _real_nodes(cluster: ControlPlane, count: int) -> Iterator[Sequence[Node]]:
+def _real_nodes(cluster: ControlPlane, count: int, timeout_s: float) -> Iterator[Sequence[Node]]:
     """Nodes in VMs and a registry with schedulers for them; says what is ready when."""
     with node.registry_for(cluster) as registry:
         samples = _offer_schedulers(cluster, registry)
-        nodes = node.plan(cluster, registry, _KERNELS_OF_NODES[:count])
+        kinds = _KERNELS_OF_NODES[:count]
+        nodes = node.plan(cluster, registry, kinds, boot_timeout_s=timeout_s)
         booting = " and ".join(f"{each.name} ({each.guest.kernel.release})" for each in nodes)
         with ExitStack() as stack:
             with step(f"{booting}: booting and joining, until then pods stay Pending"):
@@ -146,12 +170,16 @@ def _offer_schedulers(cluster: ControlPlane, registry: Registry) -> Path:
 
 
 def _tell_changes(nodes: Sequence[Node]) -> None:
-    """Say whenever a node's kernel says something new, for ever; raises when a node dies."""
+    """Say whenever a node's kernel says something new, or that a node has died, for ever."""
     watches = {each: each.guest.begin(_WATCH) for each in nodes}
     told = dict.fromkeys(nodes, 0)
     while True:
-        for each, watch in watches.items():
-            each.guest.has_ended(watch)  # or raises
+        for each, watch in list(watches.items()):
+            try:
+                each.guest.has_ended(watch)  # or raises
+            except vm.GuestError as error:
+                say(f"{each.name} is lost, the rest stays; {_how_to_end()}: {error}")
+                del watches[each]
             lines = each.guest.output(watch).splitlines()
             for line in lines[told[each] :]:
                 say(f"the kernel of {each.name} says {line}")

@@ -21,9 +21,11 @@ from rig.errors import RigError, Unavailable
 
 def root() -> Path:
     """The cache folder: `$XDG_CACHE_HOME/schedkit`, `~/.cache/schedkit` by default."""
-    base = os.environ.get("XDG_CACHE_HOME") or f"{Path.home()}/.cache"
+    named = os.environ.get("XDG_CACHE_HOME")
+    base = named or f"{Path.home()}/.cache"
     if not re.fullmatch(r"""/[^\s'"]*""", base):  # it goes through shells and kernel command lines
-        raise RigError(f"set XDG_CACHE_HOME to an absolute path without a space or quote, not to {base}")
+        which = "XDG_CACHE_HOME" if named else "HOME or XDG_CACHE_HOME"
+        raise RigError(f"set {which} to an absolute path without a space or quote, not to {base}")
     path = Path(base) / "schedkit"
     try:
         path.mkdir(parents=True, exist_ok=True)

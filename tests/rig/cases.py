@@ -81,7 +81,8 @@ def trusted(digest: Digest = SIGNED, current: Digest | None = None, signer: str 
         "signer": signer,
         "issuer": None,
     }
-    data = msgspec.json.encode({**kept, "time": None, "mode": "key"})
+    reached = datetime.now(UTC)
+    data = msgspec.json.encode({**kept, "time": None, "mode": "key", "reached": reached})
     verified = from_json(data, digest, repository, "b")
     assert verified is not None
     return Trusted(verified, current or digest)

@@ -154,7 +154,8 @@ class ControlPlane:
         created = self.client.create("/api/v1/namespaces", {"metadata": meta})
         name: str = created["metadata"]["name"]
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        polling.until(lambda: self.client.find(account), f"{name} has a service account")
+        # a controller-manager that was cut off from the API server comes back ever more slowly
+        polling.until(lambda: self.client.find(account), f"{name} has a service account", timeout_s=120)
         return name
 
     # Parts

@@ -164,7 +164,8 @@ class Suite:
         (self._folder / "sources.list").write_text("".join(f"{line}\n" for line in self._sources()))
         (self._folder / "empty-status").touch()
         try:
-            self._apt_get(["update", "--error-on=any"])
+            with step(f"Debian {self.name}: fetching its package lists"):
+                self._apt_get(["update", "--error-on=any"])
         except RigError as error:
             if not self._stamp.exists():
                 why = "its package lists cannot be fetched"

@@ -8,12 +8,12 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from rig import controlplane, fakenodes, kubernetes, manager, polling
 from rig.controlplane import ControlPlane
 from rig.manager import ROOT, SchedExts
-from rig.progress import say
+from rig.progress import say, step
 
 NODES = 3
 _SAMPLE = "config/samples/sked_v1_schedext.yaml"
@@ -37,22 +37,22 @@ def show() -> int:
         _tell("Ready stays Unknown: pods run, but no node reports yet what its kernel does.")
         if _somebody_watches():
             _stay(cluster)
+        else:
+            say("stopping")
     say("everything is stopped")
     return 0
 
 
 @contextmanager
 def _cluster() -> Iterator[ControlPlane]:
-    say("starting a control plane, fake nodes and the operator")
-    with (
-        controlplane.running("demo", fake_nodes=True) as cluster,
-        fakenodes.running(cluster, NODES, pool="worker"),
-    ):
-        manager.install_crd(cluster)
-        with manager.running(cluster) as sked:
+    with ExitStack() as stack:
+        with step("a control plane, fake nodes and the operator: starting"):
+            cluster = stack.enter_context(controlplane.running("demo", fake_nodes=True))
+            stack.enter_context(fakenodes.running(cluster, NODES, pool="worker"))
+            manager.install_crd(cluster)
+            sked = stack.enter_context(manager.running(cluster))
             sked.await_word("manager_started")
-            yield cluster
-            say("stopping")
+        yield cluster
 
 
 def _tell(words: str) -> None:

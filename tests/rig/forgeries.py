@@ -17,9 +17,21 @@ from typing import Any
 import msgspec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, REPOSITORY, Leaf, Made, Recipe, Shelf, Workshop
+from rig.forging import (
+    IDENTITY,
+    ISSUER,
+    OLD_BUNDLE,
+    REPOSITORY,
+    Leaf,
+    Made,
+    Recipe,
+    Shelf,
+    Workshop,
+    simple_statement,
+)
+from rig.forging import SIMPLE as SIMPLE_TYPE
 from rig.sigstore import encoding, merkle
-from schedkit.model.images import Descriptor
+from schedkit.model.images import Descriptor, Digest
 from schedkit.model.patterns import parse_pattern
 from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
 from schedkit.oci.sources import Content
@@ -282,6 +294,13 @@ def _of(*names: str) -> dict[str, Any]:
     return {"leaf": Leaf(names=names)}
 
 
+def _as_in_a_layer(statement: Any) -> None:
+    """In place of what it was: the same image, in the words of cosign 2."""
+    digest = Digest(f"sha256:{statement['subject'][0]['digest']['sha256']}")
+    statement.clear()
+    statement.update(simple_statement(digest))
+
+
 def _with_certificate_and_key(bundle: Any) -> None:
     bundle[_MATERIAL]["publicKey"] = {"hint": "rig"}
 
@@ -477,6 +496,13 @@ CASES: tuple[Case, ...] = (
         statement=_set("predicateType", to="https://cosign.sigstore.dev/attestation/v1"),
     ),
     _case(Step.STATEMENT, "no statement at all", BUNDLE, payload_type="text/plain"),
+    _case(
+        Step.STATEMENT,
+        "a layer's statement in an envelope",
+        BUNDLE,
+        payload_type=SIMPLE_TYPE,
+        statement=_as_in_a_layer,
+    ),
     _case(
         Step.STATEMENT,
         "a statement of another world",

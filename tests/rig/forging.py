@@ -323,7 +323,7 @@ class Workshop:
         return shelf.put_manifest(json.dumps(index).encode(), IMAGE_INDEX, "v1")
 
     def _payload(self, recipe: Recipe, digest: Digest) -> bytes:
-        statement = _simple_statement(digest) if recipe.simple else _in_toto_statement(digest)
+        statement = simple_statement(digest) if recipe.simple else _in_toto_statement(digest)
         recipe.statement(statement)
         return json.dumps(statement, separators=(",", ":")).encode()
 
@@ -534,7 +534,8 @@ def _described(stamper: TimestampAuthority, since: dt.datetime) -> dict[str, Any
     }
 
 
-def _simple_statement(digest: Digest) -> dict[str, Any]:
+def simple_statement(digest: Digest) -> dict[str, Any]:
+    """What cosign 2 signs."""
     critical = {
         "identity": {"docker-reference": str(REPOSITORY)},
         "image": {"docker-manifest-digest": str(digest)},

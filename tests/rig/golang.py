@@ -12,15 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rig import cache, processes
 from rig.errors import RigError, Unavailable
-from rig.progress import say, step
+from rig.progress import step
 
 _NEEDED = (1, 26)
 _REQUIREMENTS = Path(__file__).parent / "go-requirements.txt"
@@ -33,7 +31,7 @@ def build(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str 
     key = f"{name}-{cache.digest(*inputs, *ldflags, package)}"
 
     def compile_into(folder: Path) -> None:
-        with step(f"{name}: building from Go modules"):
+        with step(f"{name}: building from Go modules", detail=lambda: _growth(name)):
             _compile(folder / name, source, ldflags=ldflags, package=package)
 
     return cache.entry("go", key, compile_into) / name
@@ -67,23 +65,19 @@ def fetch_file(module: str, path: str, target: Path) -> None:
 
 @contextmanager
 def _scratch(name: str) -> Iterator[Path]:
-    """A folder that grows with progress lines; kept on failure, so that the next build goes on from there."""
-    scratch = cache.root() / "go-scratch" / name
+    """A folder that is kept on failure, so that the next build goes on from there."""
+    scratch = _scratch_folder(name)
     scratch.mkdir(parents=True, exist_ok=True)
-    done = threading.Event()
-    threading.Thread(target=_report_growth, args=(name, scratch, done), daemon=True).start()
-    try:
-        yield scratch
-    finally:
-        done.set()
+    yield scratch
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _report_growth(name: str, scratch: Path, done: threading.Event) -> None:
-    started = time.monotonic()
-    while not done.wait(30):
-        seconds, size = time.monotonic() - started, cache.size_mib(scratch)
-        say(f"{name}: still building, {seconds:.0f} s, {size} MiB of packages so far")
+def _scratch_folder(name: str) -> Path:
+    return cache.root() / "go-scratch" / name
+
+
+def _growth(name: str) -> str:
+    return f"{cache.size_mib(_scratch_folder(name))} MiB of packages so far"
 
 
 def _environment(scratch: Path) -> Mapping[str, str]:

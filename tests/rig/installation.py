@@ -17,6 +17,7 @@ CHART = ROOT / "charts/sked"
 NAMESPACE = "sked-system"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:sked-controller-manager"
 IMAGE = "registry.example/sked:v1"
+CHARTS_IMAGE = ("--set", "image.repository=registry.example/sked")
 _MAKE_TIMEOUT_S = 180
 
 
@@ -40,7 +41,7 @@ def kustomized(folder: str) -> list[JsonObject]:
 def charted(home: Path, *settings: str) -> list[JsonObject]:
     """The objects of the chart, as Helm renders them."""
     words = ("template", "sked", str(CHART), "--namespace", NAMESPACE)
-    return _objects(helm.run(*words, *settings, home=home).stdout)
+    return _objects(helm.run(*words, *CHARTS_IMAGE, *settings, home=home).stdout)
 
 
 def _objects(text: str) -> list[JsonObject]:

@@ -152,7 +152,9 @@ def absence(kind: Kind, troubles: Sequence[RigError | Unavailable]) -> Unavailab
     """Why there is no kernel of the kind: this machine could not get at one, or no archive has one."""
     what = f"kernel kind {kind.name}"
     if troubles:
-        return Unavailable(what, f"none could be fetched: {troubles[0]}", "check the mirror in /etc/apt")
+        return Unavailable(
+            what, f"none could be fetched: {troubles[0]}", "mend that; the mirror is named in /etc/apt"
+        )
     wanted, problem = ("with", Unavailable) if kind.has_sched_ext else ("without", NotOffered)
     why = f"no kernel {wanted} sched_ext in {', '.join(kind.suites)}"
     return problem(what, why, f"name a suite that has one in {__name__}")

@@ -27,14 +27,27 @@ _READY_TIMEOUT_S = 420  # 45 s on a quiet machine, minutes when two guests share
 class Node:
     """One node; `index` gives its pods a network of their own."""
 
-    def __init__(self, cluster: ControlPlane, images: Registry, kernel: Kernel, *, index: int = 1) -> None:
+    def __init__(
+        self,
+        cluster: ControlPlane,
+        images: Registry,
+        kernel: Kernel,
+        *,
+        index: int = 1,
+        boot_timeout_s: float = vm.BOOT_TIMEOUT_S,
+    ) -> None:
         self.name = f"node{index}"
         self.cluster = cluster
         self._registry = images
         self._index = index
         self._port = processes.free_port()
+        self._ready_timeout_s = max(_READY_TIMEOUT_S, boot_timeout_s)  # who waits for one waits for the other
         settings = vm.Settings(
-            name=self.name, memory_mb=3072, network=True, forwards={self._port: self._port}
+            name=self.name,
+            memory_mb=3072,
+            network=True,
+            forwards={self._port: self._port},
+            boot_timeout_s=boot_timeout_s,
         )
         self.guest = vm.Guest(kernel, settings)
 
@@ -51,7 +64,9 @@ class Node:
     def await_ready(self) -> None:
         """Wait until the API server says the node is Ready."""
         try:
-            polling.until(self._is_ready, f"{self.name} is Ready", timeout_s=_READY_TIMEOUT_S, poll_s=0.5)
+            polling.until(
+                self._is_ready, f"{self.name} is Ready", timeout_s=self._ready_timeout_s, poll_s=0.5
+            )
         except RigError as error:
             raise RigError(f"{error}\n{self.logs()}") from error
 
@@ -192,9 +207,18 @@ def registry_for(cluster: ControlPlane) -> Iterator[Registry]:
         yield images
 
 
-def plan(cluster: ControlPlane, images: Registry, kinds: Sequence[str]) -> list[Node]:
+def plan(
+    cluster: ControlPlane,
+    images: Registry,
+    kinds: Sequence[str],
+    *,
+    boot_timeout_s: float = vm.BOOT_TIMEOUT_S,
+) -> list[Node]:
     """One node per kind of kernel; nothing is started yet."""
-    return [Node(cluster, images, kernels.obtain(kind), index=index) for index, kind in enumerate(kinds, 1)]
+    return [
+        Node(cluster, images, kernels.obtain(kind), index=index, boot_timeout_s=boot_timeout_s)
+        for index, kind in enumerate(kinds, 1)
+    ]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import select
 import shutil
 import signal
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rig import cache
-from rig.errors import RigError, Unavailable
+from rig.errors import FREE_SPACE, RigError, Unavailable
 
 # A child that detaches from its parent would survive it; these arguments to unshare(1) make the
 # tree's first process PID 1 of a namespace, and the kernel ends a namespace with its PID 1.
@@ -32,6 +33,8 @@ _TREE = ("unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "--mount-
 # a shell starts background jobs with SIGINT ignored, and that is inherited: ours shall hear it all the same
 LEASH = ("env", "--default-signal=INT", "setpriv", "--pdeathsig", "KILL")
 _TREE_ENDS_WITHIN_S = 10  # at once, unless the kernel is busy for one of its processes
+
+_NO_SPACE = re.compile(r"no space left on device|enough free space|disk quota exceeded", re.IGNORECASE)
 
 Completed: TypeAlias = subprocess.CompletedProcess[str]
 
@@ -84,10 +87,18 @@ def can_mount() -> bool:
 def require_mounts(what: str, why: str) -> None:
     """Raise `Unavailable` where namespaces and mounts are not allowed."""
     if not is_root():
-        raise Unavailable(what, why, "run `make test` as root")
+        raise Unavailable(what, why, "run this as root")
     if not can_mount():
         remedy = "run outside of the container, or give it that capability (`--privileged`)"
         raise Unavailable(what, f"{why}, and this one lacks CAP_SYS_ADMIN", remedy)
+
+
+def require_scratch() -> None:
+    """Raise `Unavailable` where the programs of others could not write their temporary files."""
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        remedy = "set TMPDIR to a folder that you may write, or run this as root"
+        raise Unavailable("temporary files", f"{folder} cannot be written", remedy)
 
 
 class Process:
@@ -229,8 +240,17 @@ def run(
         said = _text(late.stdout) + _text(late.stderr)
         raise RigError(f"`{command}` did not end within {timeout_s:.0f} s; so far:\n{said}") from late
     if check and done.returncode != 0:
-        raise RigError(f"`{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise _failure(command, done)
     return done
+
+
+def _failure(command: str, done: Completed) -> RigError:
+    """What it said; of a full disk, what to do about it instead of all that it did not get done."""
+    said = done.stdout + done.stderr
+    if not _NO_SPACE.search(said):
+        return RigError(f"`{command}` ended with {done.returncode}:\n{said}")
+    program = Path(command.partition(" ")[0]).name
+    return RigError(f"{program} found no space left on the disk: {FREE_SPACE}")
 
 
 def _text(said: str | bytes | None) -> str:

@@ -72,6 +72,7 @@ class Settings:
     network: bool = False
     forwards: Mapping[int, int] = field(default_factory=dict)  # loopback port of the host → port of the guest
     cmdline: str = ""
+    boot_timeout_s: float = BOOT_TIMEOUT_S
 
 
 class Guest:
@@ -111,8 +112,9 @@ class Guest:
         self._parts.append(self._qemu)
         self._qemu.await_ready((self.folder / "serial.sock").exists, timeout_s=30)
         self._serial.connect(str(self.folder / "serial.sock"))
-        if not self._answers_within("up", BOOT_TIMEOUT_S):
-            raise self.failure(f"did not come up within {BOOT_TIMEOUT_S} s")
+        limit_s = self.settings.boot_timeout_s
+        if not self._answers_within("up", limit_s):
+            raise self.failure(f"did not come up within {limit_s:g} s")
 
     def run(self, command: str, *, timeout_s: float = 120) -> Outcome:
         """Run a shell command in the guest and wait for its end."""
@@ -168,9 +170,9 @@ class Guest:
     def overrun(self, timeout_s: float) -> GuestError:
         """Why a command has not ended in time: it hangs, or the whole guest does."""
         if self._answers_within(self.begin("true"), PING_TIMEOUT_S):
-            what = f"answers, but a command in it did not end within {timeout_s:.0f} s"
+            what = f"answers, but a command in it did not end within {timeout_s:g} s"
         else:
-            what = f"hangs: it does not answer at all, {timeout_s:.0f} s after it was given a command"
+            what = f"hangs: it does not answer at all, {timeout_s:g} s after it was given a command"
         return self.failure(what)
 
     def stop(self) -> None:
@@ -281,10 +283,8 @@ class Guest:
         """What happened to the guest, for a person: panic or not, and where the console log is kept."""
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
         kept = keep_log(self.console, self.settings.name)
-        tail = "\n".join(text.splitlines()[-_CONSOLE_LINES:])
-        said = f"{tail}\n{self._qemu.tail(5)}"
-        told = f"{verdict(text, what)} (kernel {self.kernel.release}); console log: {kept}"
-        return GuestError(f"{told}\n{said}")
+        told = f"{verdict(text, what)} (kernel {self.kernel.release}); {last_words(text, kept)}"
+        return GuestError(f"{told}\n{self._qemu.tail(5)}".rstrip())
 
 
 def verdict(console: str, what: str) -> str:
@@ -294,6 +294,14 @@ def verdict(console: str, what: str) -> str:
     if re.search(_LOCKUP, console):
         return f"the guest {what}; its kernel complains of a lockup"
     return f"the guest {what}"
+
+
+def last_words(console: str, kept: Path) -> str:
+    """The end of what its console says, and where all of it is; or that there is nothing to read."""
+    if not console.strip():
+        return "it wrote nothing to its console"
+    tail = "\n".join(console.rstrip().splitlines()[-_CONSOLE_LINES:])
+    return f"console log: {kept}\n{tail}"
 
 
 def keep_log(log: Path, name: str) -> Path:

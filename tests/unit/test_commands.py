@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from schedkit.schedctl.main import VERBS
+
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("schedctl", "sked")
 WRONG_USAGE = 64
 LOST_OUTPUT = 74
 FIRST_LINE = {
-    "schedctl": "list      List the schedulers of the catalog.",
+    "schedctl": "run       Run a scheduler, until the kernel confirms it.",
     "sked": "manager  Run the operator.",
 }
 
@@ -145,3 +148,12 @@ def test_start_up_imports_little(command: str) -> None:
     outside = {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names)
     assert {name for name in outside if not name.startswith("_")} == {"click", "schedkit"}
     assert not {"asyncio", "http", "ssl", "importlib.metadata"} & set(done.stdout.split())
+
+
+def test_nobody_is_advised_to_use_a_verb_that_does_not_exist() -> None:
+    """In messages and documents, where a command stands between backquotes."""
+    texts = [*(ROOT / "src/schedkit").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    advised = {verb for text in texts for verb in re.findall(r"`schedctl ([a-z]+)", text.read_text())}
+
+    assert {"status", "stop", "run"} <= advised
+    assert advised - VERBS.keys() == set()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedkit.model import documents, grammar, manifests
@@ -22,6 +24,8 @@ from schedkit.model.images import (
     parse_reference,
 )
 from schedkit.model.manifests import Index, NoSuchPlatform
+from schedkit.model.trust import Refusal, Step
+from schedkit.oci.errors import Refused, Unreachable
 
 SHA = "sha256:" + "0123456789abcdef" * 4
 DIGEST = Digest(SHA)
@@ -37,6 +41,9 @@ DIGEST = Digest(SHA)
             "schedkit/scx_rusty:v1", "docker.io", "schedkit/scx_rusty", "v1", None, id="so is one of two"
         ),
         pytest.param("index.docker.io/a/b", "docker.io", "a/b", None, None, id="Docker's other name"),
+        pytest.param("registry-1.docker.io/a", "docker.io", "library/a", None, None, id="and its host"),
+        pytest.param("GHCR.io:443/a", "ghcr.io", "a", None, None, id="one spelling per host"),
+        pytest.param("host.test:80/a", "host.test:80", "a", None, None, id="another port is another place"),
         pytest.param(
             "ghcr.io/schedkit/scx_rusty", "ghcr.io", "schedkit/scx_rusty", None, None, id="a registry"
         ),
@@ -88,6 +95,12 @@ def test_what_names_no_image_is_told_so(text: str, sentence: str) -> None:
     assert len(str(refusal.value)) < 300
 
 
+@pytest.mark.parametrize("tag", ["", "-x", "../x", "v1?n=1", "v1@sha256:0", "t" * 129, "v1\n"])
+def test_nothing_is_a_tag_that_would_be_read_as_something_else(tag: str) -> None:
+    with pytest.raises(InvalidReference, match="is not a tag"):
+        Reference(Repository("ghcr.io", "a"), tag=tag)
+
+
 _PARTS = st.lists(
     st.sampled_from(["a", "a-b", "a--b", "a.b", "a_b", "a__b", "0", "localhost"]), min_size=1, max_size=4
 )
@@ -100,7 +113,6 @@ _REFERENCES = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(_REFERENCES.filter(lambda text: re.fullmatch(grammar.IMAGE, text) is not None))
 def test_whatever_a_schedext_may_name_can_be_read(text: str) -> None:
     reference = parse_reference(text)
@@ -205,11 +217,23 @@ def test_null_is_the_same_as_left_out() -> None:
         pytest.param(b'{"a": [' + b"1," * 100_001 + b"1]}", "more than 100000 values", id="many values"),
         pytest.param(b'"' * 100_001, "is not JSON", id="many quotes"),
         pytest.param(b'{"' + b"\\" * 100_000, "is not JSON", id="many backslashes"),
+        pytest.param(b'{"' + b'\\"' * 100_000, "is not JSON", id="many escaped quotes"),
+        pytest.param(b'{"a": "' + b'\\"' * 100_000 + b"\\", "is not JSON", id="a backslash at the very end"),
+        pytest.param(
+            json.dumps({str(number): 0 for number in range(30_000)}).encode()[:-1] + b', "29999": 0}',
+            "names '29999' twice",
+            id="a name twice among many",
+        ),
     ],
 )
 def test_a_document_with_more_than_one_reading_is_none(data: bytes, sentence: str) -> None:
+    """And at once: searching one of these from every place in it would take longer than a minute."""
+    began = time.process_time()
+
     with pytest.raises(InvalidDocument, match=f"the thing.*{sentence}"):
         documents.read_object(data, what="the thing")
+
+    assert time.process_time() - began < 2
 
 
 def test_depth_is_counted_where_it_is_depth() -> None:
@@ -232,6 +256,9 @@ def test_depth_is_counted_where_it_is_depth() -> None:
             manifests.IMAGE_MANIFEST,
             "calls itself",
             id="by its own word",
+        ),
+        pytest.param(
+            _manifest(layers=[], Layers=[]), manifests.IMAGE_MANIFEST, "'layers' twice", id="in other letters"
         ),
         pytest.param(_manifest(), "text/html", "neither", id="served as nothing known"),
         pytest.param(
@@ -285,7 +312,63 @@ def test_what_is_written_can_be_read() -> None:
     assert entry.artifact_type == "x/y"
 
 
-@settings(max_examples=50, deadline=None)
+def test_what_strangers_write_at_length_stays_out_of_lists() -> None:
+    data = manifests.render_manifest(
+        config=Descriptor(manifests.EMPTY_CONFIG, DIGEST, 2),
+        artifact_type="x" * 1_000_000,
+        annotations={"a": "b" * 1_000_000},
+    )
+    descriptor = Descriptor(manifests.IMAGE_MANIFEST, DIGEST, len(data))
+    claim = Descriptor("a/b", DIGEST, 1, artifact_type="x" * 1_000_000, annotations={"a": "b" * 1_000_000})
+
+    entry = manifests.referrer_entry(descriptor, manifests.parse_manifest(data))
+
+    assert entry == descriptor
+    assert manifests.bare_entry(claim) == Descriptor("a/b", DIGEST, 1)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param([Descriptor("a/b", DIGEST, 1)] * 4097, id="many"),
+        pytest.param([Descriptor("a/b", DIGEST, 1, annotations={"a": "b" * 5_000_000})], id="long"),
+    ],
+)
+def test_no_index_is_written_that_nobody_would_read(entries: list[Descriptor]) -> None:
+    with pytest.raises(InvalidDocument, match="is the most"):
+        manifests.render_index(entries)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        pytest.param(lambda text: Unreachable(f"{text}. Log in"), id="of a registry"),
+        pytest.param(lambda text: Refused(f"{text}. Log in"), id="of its answer"),
+        pytest.param(lambda text: Refusal(Step.FORMAT, f"{text}. Log in"), id="a refusal"),
+    ],
+)
+def test_a_message_is_short_whatever_it_quotes(raised: Callable[[str], Exception]) -> None:
+    said = str(raised("x" * 10_000_000))
+
+    assert len(said) < 600
+    assert "Log in" in said
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda data: manifests.media_type_of(data, served_as="a/b"),
+        lambda data: manifests.media_type_of(data, served_as=None),
+        lambda data: manifests.parse(data, manifests.IMAGE_INDEX),
+    ],
+)
+def test_a_manifest_with_an_endless_name_is_refused_in_few_words(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        read(json.dumps({"mediaType": "x" * 1_000_000}).encode())
+
+    assert len(str(refused.value)) < 300
+
+
 @given(st.binary(max_size=200) | st.text().map(lambda text: json.dumps({"mediaType": text}).encode()))
 def test_nothing_but_a_refusal_comes_out_of_garbage(data: bytes) -> None:
     with pytest.raises(InvalidDocument):

@@ -186,6 +186,9 @@ def test_a_credential_program_runs_again_when_its_token_expired(
     ("content", "complaint"),
     [
         pytest.param("{", "is no kubeconfig", id="no YAML"),
+        pytest.param(
+            "root:x:0:0\n", "one is YAML with clusters, users and contexts .*; name another", id="text"
+        ),
         pytest.param({"clusters": 5}, "is no kubeconfig", id="another shape"),
         pytest.param({"clusters": []}, "no current-context", id="no context chosen"),
         pytest.param(

@@ -66,7 +66,7 @@ class AgendaMachine(RuleBasedStateMachine):
         assert self.agenda.next_due(self.now) == min(times, default=None)
 
 
-AgendaMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+AgendaMachine.TestCase.settings = settings(stateful_step_count=40)
 test_the_agenda_behaves_as_its_model = pytest.mark.timeout(120)(AgendaMachine.TestCase)
 
 

@@ -13,7 +13,7 @@ import pytest
 from schedkit.model import manifests
 from schedkit.model.images import Descriptor, Digest, Reference, Repository
 from schedkit.oci.contents import content_of, digest_of
-from schedkit.oci.copying import copy
+from schedkit.oci.copying import Limits, copy
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.layout import Layout
 from schedkit.oci.sources import Content
@@ -48,6 +48,33 @@ def test_what_was_pushed_is_found_by_tag_and_digest(tmp_path: Path) -> None:
     assert layout.resolve(Reference(HERE, tag="other", digest=image.descriptor.digest)) == image
     assert layout.manifest(HERE, image.descriptor.digest) == image
     assert layout.blob(HERE, CONFIG, limit=2) == b"{}"
+
+
+@pytest.mark.parametrize("linked", ["blobs", "blobs/sha256"])
+def test_nothing_is_written_or_read_through_a_link_in_a_layout(tmp_path: Path, linked: str) -> None:
+    """Who handed the folder over could have put anything there."""
+    layout, elsewhere = Layout(tmp_path / "layout"), tmp_path / "elsewhere"
+    _pushed(layout, _image())
+    (tmp_path / "layout" / linked).rename(elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    (tmp_path / "layout" / linked).symlink_to(elsewhere)
+
+    with pytest.raises(Unreachable, match="links are not followed"):
+        layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    with pytest.raises(Unreachable, match="links are not followed"):
+        layout.resolve(Reference(HERE, tag="v1"))
+
+    assert sorted(elsewhere.rglob("*")) == before
+
+
+def test_a_blob_of_the_right_size_with_other_content_is_replaced(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    _blob_file(tmp_path, BLOB_ENTRY.digest).write_bytes(b"?" * len(BLOB))
+
+    assert layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    assert not layout.push_blob(HERE, BLOB_ENTRY, lambda: [BLOB])
+    assert layout.blob(HERE, BLOB_ENTRY, limit=len(BLOB)) == BLOB
 
 
 def test_a_layout_is_one_as_others_understand_it(tmp_path: Path) -> None:
@@ -117,7 +144,7 @@ def test_what_is_not_there_is_told_with_what_there_is(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     _pushed(layout, _image())
 
-    with pytest.raises(NotFound, match=r"has no quay\.io/a:v2: it has quay\.io/a:v1"):
+    with pytest.raises(NotFound, match=r"has no quay\.io/a:v2: it has 'quay\.io/a:v1'"):
         layout.resolve(Reference(HERE, tag="v2"))
     with pytest.raises(NotFound, match="does not hold"):
         layout.manifest(HERE, digest_of(b"nothing"))
@@ -279,3 +306,73 @@ def test_what_does_not_refer_to_an_image_is_not_copied_with_it(tmp_path: Path) -
     assert copied.referrers == []
     with pytest.raises(NotFound):
         target.manifest(HERE, stranger.descriptor.digest)
+
+
+class _Counting(Layout):
+    """Remembers which manifests were asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.asked: list[Digest] = []
+
+    def manifest(self, repository: Repository, digest: Digest) -> Content:
+        self.asked.append(digest)
+        return super().manifest(repository, digest)
+
+
+def _claimed(layout: Layout, image: Content, claims: list[Descriptor]) -> None:
+    """Let the list of what refers to the image say so."""
+    lie = content_of(manifests.render_index(claims), manifests.IMAGE_INDEX)
+    layout.push_manifest(HERE, lie, tag=image.descriptor.digest.fallback_tag)
+
+
+def test_a_crowd_of_strangers_is_not_fetched_to_mirror_an_image(tmp_path: Path) -> None:
+    source, image = _Counting(tmp_path / "from"), _image()
+    strangers = [_image(f"stranger {number}") for number in range(70)]
+    for content, tag in ((image, "v1"), *((stranger, None) for stranger in strangers)):
+        _pushed(source, content, tag)
+    _claimed(source, image, [stranger.descriptor for stranger in strangers])
+
+    copied = copy(source, Layout(tmp_path / "to"), Reference(HERE, tag="v1"), Reference(HERE, tag="v1"))
+
+    assert len(source.asked) == 64
+    assert "6 of 70 things" in copied.warnings[0]
+
+
+def test_what_is_fetched_and_left_out_counts(tmp_path: Path) -> None:
+    source, image = Layout(tmp_path / "from"), _image()
+    strangers = [_image(f"stranger {number}") for number in range(5)]
+    for content, tag in ((image, "v1"), *((stranger, None) for stranger in strangers)):
+        _pushed(source, content, tag)
+    _claimed(source, image, [stranger.descriptor for stranger in strangers])
+
+    with pytest.raises(TooLarge, match="more than 4 documents to fetch"):
+        copy(
+            source,
+            Layout(tmp_path / "to"),
+            Reference(HERE, tag="v1"),
+            Reference(HERE, tag="v1"),
+            limits=Limits(documents=4),
+        )
+
+
+def test_a_stranger_named_again_and_again_is_fetched_once(tmp_path: Path) -> None:
+    source, image, stranger = _Counting(tmp_path / "from"), _image(), _image("stranger")
+    _pushed(source, image)
+    _pushed(source, stranger, tag=None)
+    _claimed(source, image, [stranger.descriptor] * 50)
+
+    copy(source, Layout(tmp_path / "to"), Reference(HERE, tag="v1"), Reference(HERE, tag="v1"))
+
+    assert source.asked == [stranger.descriptor.digest]
+
+
+def test_a_referrer_that_is_listed_and_not_there_is_told_and_left_out(tmp_path: Path) -> None:
+    source, target, image = Layout(tmp_path / "from"), Layout(tmp_path / "to"), _image()
+    _pushed(source, image)
+    _claimed(source, image, [_image("gone").descriptor])
+
+    copied = copy(source, target, Reference(HERE, tag="v1"), Reference(HERE, tag="v1"))
+
+    assert "is listed as referring to" in copied.warnings[0]
+    assert target.resolve(Reference(HERE, tag="v1")) == image

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -10,10 +14,12 @@ from schedkit.model.images import Repository
 from schedkit.oci.addresses import join_address
 from schedkit.oci.answers import retry_after
 from schedkit.oci.authentication import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
-from schedkit.oci.errors import Refused, RegistryError, Unauthorized
+from schedkit.oci.connections import Patience, persistently
+from schedkit.oci.deadlines import capped, within
+from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback, parse_proxy, read_proxies
-from schedkit.oci.transport import tls_context
+from schedkit.oci.transport import Request, Transport, tls_context
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,7 @@ def test_a_challenge_that_nobody_can_meet_is_told(header: str) -> None:
         ("http://127.0.0.1/token", "r.test", True, False),
         ("http://r.test:1/token", "r.test:2", False, True),
         ("http://127.0.0.1:1/token", "127.0.0.1:2", False, True),
+        ("http://127.0.0.1:1/token", "r.test:2", False, False),
         ("http://evil.test/token", "127.0.0.1:2", False, False),
         ("https://user:pw@auth.test/", "r.test", True, False),
         ("file:///token", "r.test", True, False),
@@ -184,6 +191,9 @@ def test_a_token_has_one_of_two_names() -> None:
         ("", None),
         ("soon", None),
         ("-1", None),
+        ("\u00a0" * 9 + "3", 3.0),
+        ("\u0663", None),
+        ("9" * 5000, 999_999_999.0),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
     ],
 )
@@ -220,3 +230,70 @@ def test_a_server_may_send_us_to_an_address(location: str, joined: str) -> None:
 def test_a_server_may_send_us_nowhere_else(location: str) -> None:
     with pytest.raises(Refused, match="no usable address"):
         join_address("https://r.test/v2/", location)
+
+
+def _unreachable(attempts: list[float], retry_after_s: float) -> Callable[[float], None]:
+    def attempt(ends: float) -> None:
+        attempts.append(ends)
+        raise Unreachable("busy", retry_after_s=retry_after_s)
+
+    return attempt
+
+
+def test_a_size_that_somebody_made_up_does_not_make_us_wait() -> None:
+    """A day of transfer is allowed; an hour of waiting for it to begin is not."""
+    attempts: list[float] = []
+
+    with pytest.raises(Unreachable):
+        persistently(_unreachable(attempts, 3600), Patience(), ends=time.monotonic() + 86_400)
+
+    assert len(attempts) == 1
+
+
+def test_all_operations_of_one_block_end_by_its_deadline() -> None:
+    attempts: list[float] = []
+
+    with within(0.05), pytest.raises(Unreachable):
+        persistently(_unreachable(attempts, 1), Patience(), ends=time.monotonic() + 60)
+    with within(5), within(600):
+        nested = capped(float("inf"))
+
+    assert len(attempts) == 1
+    assert nested <= time.monotonic() + 5
+    assert capped(float("inf")) == float("inf")
+
+
+def _sent(addresses: list[str], port: int) -> None:
+    """Ask a host of these addresses, which has half a second."""
+    proxies, tls = Proxies(), tls_context(None)
+    with closing(Transport(tls=tls, proxies=proxies, resolve=lambda *_: addresses)) as transport, within(0.5):
+        transport.send(Request("GET", f"http://many.test:{port}/"), ends=time.monotonic() + 60)
+
+
+def test_a_host_with_many_dead_addresses_does_not_hold_us() -> None:
+    """Each once had all the time: a queue that is full answers nobody."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
+        for _ in range(4):
+            waiting.enter_context(closing(_knocking(full.getsockname())))
+        began = time.monotonic()
+
+        with pytest.raises(Unreachable):
+            _sent(["127.0.0.1"] * 50, full.getsockname()[1])
+
+    assert time.monotonic() - began < 2
+
+
+def _knocking(address: tuple[str, int]) -> socket.socket:
+    knocking = socket.socket()
+    knocking.setblocking(False)
+    knocking.connect_ex(address)
+    return knocking
+
+
+def test_when_one_address_is_dead_the_next_is_tried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with pytest.raises(Unreachable, match="too slow"):
+            _sent(["127.0.0.2", "127.0.0.1"], server.getsockname()[1])
+        server.settimeout(5)
+        accepted, _ = server.accept()
+        accepted.close()

@@ -72,6 +72,8 @@ def test_a_file_that_was_emptied_is_passed_on_from_its_beginning(tmp_path: Path)
             ("vm", "--timeout=inf", "true"),
             "TIMEOUT='inf' is no number of seconds; set for example TIMEOUT=600",
         ),
+        (("vm", " "), "CMD=' ' is no command; set for example CMD='uname -a'"),
+        (("cluster", "--timeout=no"), "TIMEOUT='no' is no number of seconds; set for example TIMEOUT=600"),
         (("cluster", "--nodes=3"), "NODES='3' is not known; set NODES=0|1|2"),
         (("cluster", "--nodes=01"), "NODES='01' is not known; set NODES=0|1|2"),
     ],
@@ -88,17 +90,27 @@ def test_a_wrong_value_is_told_the_variable_of_make_and_what_it_may_be(
 @pytest.mark.parametrize("cache", ["/with a space", "/with'quote", '/with"quote', "relative"])
 def test_the_rig_refuses_the_caches_that_make_refuses_in_the_same_words(cache: str) -> None:
     told = f"set XDG_CACHE_HOME to an absolute path without a space or quote, not to {cache}"
+    refused_by_both(told, HOME="/", XDG_CACHE_HOME=cache)
+
+
+@pytest.mark.parametrize("home", ["/home/some-body's", "relative"])
+def test_a_home_that_will_not_do_is_named(home: str) -> None:
+    told = f"set HOME or XDG_CACHE_HOME to an absolute path without a space or quote, not to {home}/.cache"
+    refused_by_both(told, HOME=home)
+
+
+def refused_by_both(told: str, **environment: str) -> None:
     make = subprocess.run(
         ["make", "help"],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": "/", "XDG_CACHE_HOME": cache},
+        env={"PATH": os.environ["PATH"]} | environment,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
     )
 
-    ours = rig("vm", "true", XDG_CACHE_HOME=cache)
+    ours = rig("vm", "true", **environment)
 
     assert (ours.returncode, ours.stderr) == (1, f"rig: {told}\n")
     assert make.returncode == 2
@@ -109,3 +121,14 @@ def test_a_home_with_a_space_is_refused_as_well() -> None:
     done = rig("vm", "true", HOME="/home/some body")
 
     assert (done.returncode, done.stderr.count("not to /home/some body/.cache\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", ["demo", "cluster", "vm"])
+def test_a_folder_for_temporary_files_that_cannot_be_written_is_named_at_once(command: str) -> None:
+    done = rig(*([command, "true"] if command == "vm" else [command]), TMPDIR="/nonexistent")
+
+    told = "set TMPDIR to a folder that you may write, or run this as root"
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"rig: temporary files: /nonexistent cannot be written; {told}\n",
+    )

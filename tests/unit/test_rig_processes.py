@@ -201,7 +201,7 @@ except Unavailable as missing:
     nobody = ["unshare", "--user", "--map-user=1000", sys.executable, "-c", ask]
 
     without_root = processes.run(nobody).stdout
-    assert without_root == "its mounts need root|run `make test` as root\n"
+    assert without_root == "its mounts need root|run this as root\n"
     if processes.is_root():
         without_capability = processes.run(bounded).stdout
         assert without_capability.startswith("its mounts need root, and this one lacks CAP_SYS_ADMIN|")

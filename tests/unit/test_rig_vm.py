@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rig import vm
@@ -40,3 +42,13 @@ def test_a_lockup_is_no_panic_but_it_is_told(line: str) -> None:
 
 def test_a_console_without_complaints_leaves_the_word_to_what_was_seen() -> None:
     assert vm.verdict("booting\nlogin:\n", "ended") == "the guest ended"
+
+
+def test_a_guest_that_wrote_nothing_is_not_given_an_empty_log() -> None:
+    assert vm.last_words("\n \n", Path("/logs/guest.log")) == "it wrote nothing to its console"
+
+
+def test_the_end_of_a_console_comes_without_the_empty_lines_after_it() -> None:
+    assert (
+        vm.last_words("one\ntwo\n\n\n", Path("/logs/guest.log")) == "console log: /logs/guest.log\none\ntwo"
+    )

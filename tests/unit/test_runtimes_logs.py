@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -189,3 +190,45 @@ def test_what_was_never_kept_is_empty(tmp_path: Path, present: bool) -> None:
         folder.mkdir()
 
     assert list(keptlogs.read(folder)) == []
+
+
+_LINE = b"2026-01-01T00:00:00.000000000Z stdout F %d\n"
+
+
+class Rotating(keptlogs.Files):
+    """Files that change places at the worst moment: all was read, and a successor is looked for next."""
+
+    def successor(self) -> BinaryIO | None:
+        if not (self.path.with_name("log.1")).exists():
+            with self.path.open("ab") as file:
+                file.write(_LINE % 2)
+            self.path.rename(self.path.with_name("log.1"))
+            self.path.write_bytes(_LINE % 3)
+        return super().successor()
+
+
+def test_what_came_between_the_last_look_and_a_change_of_files_is_read(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(_LINE % 1)
+
+    with Rotating(tmp_path) as files:
+        assert list(files.lines()) == [_LINE % 1, _LINE % 2, _LINE % 3]
+
+
+def test_half_a_line_of_a_full_disk_is_not_left(tmp_path: Path) -> None:
+    """A limit on the size of files does to a write what a full disk does: it ends early."""
+    words = (
+        "import resource, sys; sys.path.insert(0, sys.argv[1]); import logkeeper, signal;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); keeper = logkeeper.Keeper(sys.argv[2]);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150));"
+        "keeper.take(b'stdout', b'a' * 60 + b'\\n' + b'b' * 60 + b'\\n');"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150)); keeper.take(b'stderr', b'c\\n')"
+    )
+    subprocess.run([sys.executable, "-c", words, str(_PROGRAM.parent), str(tmp_path)], check=True, timeout=20)
+
+    assert text(keptlogs.read(tmp_path)) == b"a" * 60 + b"\nc\n"
+
+
+def test_what_no_keeper_wrote_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(_LINE % 1 + b"\n2026 nonsense\n2026 stdX F x\n\xff\n" + _LINE % 2)
+
+    assert text(keptlogs.read(tmp_path)) == b"1\n2\n"

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedkit.runtimes import ocispec, podmanjson, podmanspec
@@ -81,7 +81,7 @@ class TestPodman:
 
     def test_without_privileges_it_asks_for_the_capabilities_alone(self) -> None:
         body = json.loads(
-            podmanspec.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))))
+            podmanspec.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))), "0")
         )
 
         assert (body["cap_drop"], body["cap_add"], body["read_only_filesystem"]) == (
@@ -92,12 +92,11 @@ class TestPodman:
         assert "privileged" not in body
 
     def test_its_containers_are_marked_as_those_of_the_go_schedctl(self) -> None:
-        body = json.loads(podmanspec.create_body(SPEC))
+        body = json.loads(podmanspec.create_body(SPEC, "0"))
 
-        assert body["labels"] == {"provider": "schedkit"}
+        assert body["labels"] == {"provider": "schedkit", "org.schedkit.creation": "0"}
 
     @given(st.lists(st.tuples(st.sampled_from(Stream), st.binary(max_size=40))), st.data())
-    @settings(max_examples=50)
     def test_output_is_the_same_however_it_is_cut(
         self, said: list[tuple[Stream, bytes]], data: st.DataObject
     ) -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from schedkit.model.catalog import InvalidCatalog
-from schedkit.schedctl import main, output, terminal
+from schedkit.schedctl import main, results, terminal
 from schedkit.schedctl.errors import ExitCode, Problem, explain, printable
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering, render
 
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 HEAVY = {"httpx2", "httpcore2", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
 
 
-class Weather(output.Result, frozen=True, kw_only=True):
+class Weather(results.Result, frozen=True, kw_only=True):
     """An answer of a verb that there is not."""
 
     sky: str = "blue"
@@ -202,6 +202,13 @@ def test_the_answer_is_the_golden_one(words: str, file: str, tmp_path: Path) -> 
 
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == (GOLDEN / file).read_text()
+
+
+def test_what_is_not_needed_is_told_from_what_is_not_known(tmp_path: Path) -> None:
+    rusty = schedctl("catalog", "show", "scx_rusty", home=tmp_path).stdout
+
+    assert "not the kernel's configuration in /boot" in rusty
+    assert "/run/scx" not in rusty
 
 
 def test_a_mistyped_name_is_told_the_nearest_and_exits_1(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -13,18 +12,20 @@ import pytest
 from schedkit.model import manifests
 from schedkit.model.catalog import Layer, parse_catalog, stack
 from schedkit.model.imageconfigs import parse_config, platform_of
-from schedkit.model.images import Platform, parse_reference
+from schedkit.model.images import InvalidReference, Platform, parse_reference
 from schedkit.model.programs import Program
+from schedkit.model.trust import Refusal, Step
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.schedctl import catalogs
-from schedkit.schedctl.catalog_update import as_reference, compare
+from schedkit.schedctl.catalog_update import as_reference, compare, refuse_older
 from schedkit.schedctl.catalogs import Kept, Provenance
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.explanations import explain
 from schedkit.schedctl.libraries import collect
 from schedkit.schedctl.main import VERBS
 from schedkit.schedctl.mirror import destination
-from schedkit.schedctl.places import layout_folder, parse_mirrors, parse_prefix
+from schedkit.schedctl.places import layout_folder, parse_mirrors, parse_prefix, refuse_login
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs/schedctl/schemas"
@@ -38,12 +39,18 @@ ENTRIES = parse_catalog(b'{"x": {"imageURI": "registry.example/x:1@sha256:' + b"
 def test_every_answer_has_a_schema_that_requires_what_is_always_there() -> None:
     groups = {"catalog": ("show", "update", "publish"), "trust": ("show", "update")}
     verbs = [f"{verb}-{inner}" for verb, inners in groups.items() for inner in inners]
+    without_answer = {"logs"}  # it passes on what a scheduler wrote
 
-    assert {file.stem for file in SCHEMAS.glob("*.json")} == {*verbs, *(VERBS.keys() - groups.keys())}
+    assert {file.stem for file in SCHEMAS.glob("*.json")} == {
+        *verbs,
+        *(VERBS.keys() - groups.keys() - without_answer),
+    }
     assert all(
         _properties(file)["schema_version"] == {"type": "string", "default": "1"}
         for file in SCHEMAS.iterdir()
+        if file.stem != "status"  # a plain mapping, whose fields have no defaults
     )
+    assert _properties(SCHEMAS / "status.json")["schema_version"] == {"type": "string"}
 
 
 def _properties(file: Path) -> dict[str, object]:
@@ -110,6 +117,24 @@ def test_a_version_takes_the_place_of_tag_and_digest_of_the_catalog() -> None:
     assert choose_image(catalog, "x").reference.digest is not None
 
 
+@pytest.mark.parametrize("version", ["../y", "1?n=1", "1@sha256:0", "-1"])
+def test_a_version_that_is_no_tag_is_refused(version: str) -> None:
+    catalog = stack((Layer("a", ENTRIES),))
+
+    with pytest.raises(InvalidReference, match="is not a tag"):
+        choose_image(catalog, "x", version=version)
+
+
+def test_a_crowd_of_bad_signatures_is_not_told_one_by_one() -> None:
+    others = [Refusal(Step.FORMAT, f"bad {number}") for number in range(64)]
+
+    said = explain(Refusal(Step.SIGNER, "a stranger", others=others))
+
+    assert said is not None
+    assert str(said).count("another signature") == 5
+    assert "and 59 more" in str(said)
+
+
 # The updated copy of the catalog
 
 
@@ -125,27 +150,76 @@ def test_a_copy_is_read_back_with_where_it_came_from(tmp_path: Path) -> None:
 
     copy.replace(ENTRIES, NOTE)
 
-    layer = catalogs.updated(copy, uid=os.geteuid())
+    layer = catalogs.updated(copy)
     assert layer is not None
     assert (layer.entries, copy.provenance()) == (ENTRIES, NOTE)
 
 
 def test_without_a_copy_there_is_no_layer_and_no_provenance(tmp_path: Path) -> None:
-    assert catalogs.updated(Kept(tmp_path), uid=0) is None
+    assert catalogs.updated(Kept(tmp_path)) is None
     assert Kept(tmp_path).provenance() is None
 
 
 @pytest.mark.parametrize("spoiled", ["catalog.json", "", ".."], ids=["file", "folder", "folder above"])
-def test_root_does_not_take_names_of_images_from_where_others_can_write(spoiled: str, tmp_path: Path) -> None:
+def test_nobody_takes_names_of_images_from_where_others_can_write(spoiled: str, tmp_path: Path) -> None:
     copy = Kept(tmp_path / "above/kept")
     copy.replace(ENTRIES, NOTE)
     (copy.folder / spoiled).resolve().chmod(0o777)
 
     with pytest.raises(Problem) as problem:
-        catalogs.updated(copy, uid=0)
+        catalogs.updated(copy)
 
     assert "can be written to by others" in problem.value.why
-    assert catalogs.updated(copy, uid=1000) is not None
+    assert copy.provenance() is None or spoiled == "catalog.json"
+
+
+def test_a_copy_is_neither_read_nor_kept_through_a_link(tmp_path: Path) -> None:
+    Kept(tmp_path / "real/schedkit").replace(ENTRIES, NOTE)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    copy = catalogs.kept({"XDG_DATA_HOME": str(tmp_path / "link")})
+
+    with pytest.raises(Problem, match="not trusted"):
+        catalogs.updated(copy)
+    with pytest.raises(OSError, match="link"):
+        copy.replace({}, NOTE)
+
+    assert Kept(tmp_path / "real/schedkit").entries() == ENTRIES
+
+
+def test_a_damaged_copy_does_not_stop_what_would_replace_it(tmp_path: Path) -> None:
+    copy = Kept(tmp_path / "new")
+    copy.replace(ENTRIES, NOTE)
+    copy.file.write_bytes(b"{")
+
+    assert copy.entries() == {}
+
+
+@pytest.mark.parametrize(
+    ("time", "refused"),
+    [("2026-02-01T00:00:00+00:00", False), ("2025-12-01T00:00:00+00:00", True), (None, True)],
+)
+def test_a_catalog_whose_time_is_older_or_unknown_does_not_replace_a_dated_one(
+    time: str | None, refused: bool
+) -> None:
+    kept = Provenance(source="s", sha256="0" * 64, updated="", signed="2026-01-01T00:00:00+00:00")
+    undated = Provenance(source="s", sha256="0" * 64, updated="")
+
+    refuse_older(time, undated)
+    refuse_older(time, None)
+    if not refused:
+        refuse_older(time, kept)
+        return
+    with pytest.raises(Problem, match="is older than the one that is kept, or may be"):
+        refuse_older(time, kept)
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@r.test/c.json", "https://token@r.test"])
+def test_a_url_with_a_login_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(Problem) as problem:
+        refuse_login(url)
+
+    assert "secret" not in f"{problem.value} {problem.value.why}"
+    refuse_login("https://r.test/c.json?at=a@b")
 
 
 def test_an_update_says_what_it_changed() -> None:
@@ -228,10 +302,23 @@ def test_a_library_that_is_missing_is_named_with_where_it_was_looked_for(tmp_pat
     assert str(tmp_path) in problem.value.why
 
 
+@pytest.mark.parametrize("interpreter", ["/../../etc/x", "lib/ld.so", "/" + "x" * 100])
+def test_an_interpreter_that_would_lie_elsewhere_is_refused(interpreter: str, tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"the interpreter .* is not packaged"):
+        collect(Path("scx_x"), Program(Platform("linux", "amd64"), interpreter, ()), [tmp_path])
+
+
+def test_a_library_whose_name_no_archive_holds_is_refused(tmp_path: Path) -> None:
+    program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("x" * 101,))
+
+    with pytest.raises(Problem, match="is not packaged"):
+        collect(Path("scx_x"), program, [tmp_path])
+
+
 def test_a_library_that_is_named_by_a_path_is_refused(tmp_path: Path) -> None:
     program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("/etc/passwd",))
 
-    with pytest.raises(Problem, match="the library /etc/passwd is not packaged"):
+    with pytest.raises(Problem, match="the library '/etc/passwd' is not packaged"):
         collect(Path("scx_x"), program, [tmp_path])
 
 

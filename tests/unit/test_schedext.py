@@ -137,32 +137,32 @@ def test_what_is_generated_is_up_to_date() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        (CRD, "Image of the scheduler"),
-        (REFERENCE, "Image of the scheduler"),
-        (Path("charts/sked/files/crd.yaml"), "Image of the scheduler"),
-        (Path("config/rbac/role.yaml"), "daemonsets"),
-        (Path("config/rbac/leader_election_role.yaml"), "leases"),
-        (Path("charts/sked/files/manager-rules.yaml"), "daemonsets"),
-        (Path("charts/sked/files/leader-election-rules.yaml"), "leases"),
-        (Path("docs/sked/usage.md"), "a node cannot pull the image"),
-        (Path("docs/sked/installation.md"), "how the schedulers are doing"),
-    ],
-    ids=str,
-)
-def test_a_hand_edited_file_is_named_and_mended(copy: Path, file: Path, words: str) -> None:
-    good = (copy / file).read_text()
-    assert words in good
-    (copy / file).write_text(good.replace(words, "something else"))
+HAND_EDITED = {
+    CRD: "Image of the scheduler",
+    REFERENCE: "Image of the scheduler",
+    Path("charts/sked/files/crd.yaml"): "Image of the scheduler",
+    Path("config/rbac/role.yaml"): "daemonsets",
+    Path("config/rbac/leader_election_role.yaml"): "leases",
+    Path("charts/sked/files/manager-rules.yaml"): "daemonsets",
+    Path("charts/sked/files/leader-election-rules.yaml"): "leases",
+    Path("docs/sked/usage.md"): "a node cannot pull the image",
+    Path("docs/sked/installation.md"): "how the schedulers are doing",
+}
+
+
+def test_hand_edited_files_are_named_and_mended(copy: Path) -> None:
+    """All at once: the tool takes a second each time."""
+    good = {file: (copy / file).read_text() for file in HAND_EDITED}
+    for file, words in HAND_EDITED.items():
+        assert words in good[file]
+        (copy / file).write_text(good[file].replace(words, "something else"))
 
     done = run_tool(copy, "--check")
-    assert done.returncode == 1
-    assert done.stderr == f"{file} is out of date: run `make manifests` and commit the result\n"
+    named = {f"{file} is out of date: run `make manifests` and commit the result" for file in HAND_EDITED}
+    assert (done.returncode, set(done.stderr.splitlines())) == (1, named)
 
     assert run_tool(copy).returncode == 0
-    assert (copy / file).read_text() == good
+    assert {file: (copy / file).read_text() for file in HAND_EDITED} == good
 
 
 @pytest.fixture(scope="module")

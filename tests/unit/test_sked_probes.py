@@ -46,7 +46,7 @@ async def probe(health: Health, path: str) -> tuple[int, str]:
     """As a kubelet does it."""
     port = free_port()
     async with (
-        listening(Address("127.0.0.1", port), health.routes),
+        listening(Address("127.0.0.1", port), health.routes, flag="metrics-bind-address"),
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{port}{path}") as response,
     ):

@@ -19,10 +19,12 @@ from rig.kubeclient import JsonObject
 from rig.polling import play
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
-from schedkit.kube.controller import serve
+from schedkit.kube.controller import DONE, Result, serve
 from schedkit.kube.events import Recorder
+from schedkit.kube.resources import Key
 from schedkit.kube.retries import Patience
 from schedkit.model.trustrules import TrustMode
+from schedkit.sked import reconcile
 from schedkit.sked.observing import Cluster
 from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.rulefiles import RuleFolder
@@ -110,12 +112,16 @@ async def manager(api: Api) -> AsyncIterator[Recorder]:
             yield recorder
 
 
+def unverified() -> Verifications:
+    """Of somebody who trusts everybody."""
+    return Verifications(RuleFolder(None, TrustMode.OFF), Access(), interval_s=600)
+
+
 @asynccontextmanager
 async def _serving(client: Client) -> AsyncIterator[Recorder]:
     recorder = Recorder(client, controller="test", instance="test")
     cluster, stop = Cluster(client), asyncio.Event()
-    verifications = Verifications(RuleFolder(None, TrustMode.OFF), Access(), interval_s=600)
-    reconciler = Reconciler(cluster, client, recorder, verifications)
+    reconciler = Reconciler(cluster, client, recorder, unverified())
     serving = asyncio.create_task(serve(cluster.informers, reconciler.controllers, stop, grace_s=1))
     try:
         yield recorder
@@ -200,3 +206,22 @@ async def _flushed(recorder: Recorder, until: Callable[[], bool]) -> None:
         return until()
 
     await polling.eventually(probe, "events are written", timeout_s=10)
+
+
+@pytest.mark.parametrize(("patience_s", "next_step"), [(60.0, Result(1.0)), (0.0, DONE)])
+def test_statuses_wait_while_daemon_sets_wait_for_a_worker_but_not_for_ever(
+    patience_s: float, next_step: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "YIELDS_S", patience_s)
+    mine, another = Key("default", "scx"), Key("default", "another")
+
+    async def scenario() -> None:
+        async with Client(Connection("http://127.0.0.1:9")) as client:  # which nobody asks
+            recorder = Recorder(client, controller="c", instance="i")
+            reconciler = Reconciler(Cluster(client), client, recorder, unverified())
+            assert await reconciler.report(mine) == DONE  # there is no such SchedExt
+
+            reconciler.deploying.queue.add(another)
+            assert await reconciler.report(mine) == next_step
+
+    play(scenario)

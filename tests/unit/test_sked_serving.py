@@ -44,7 +44,7 @@ ROUTES: dict[str, Handler] = {"/hello": hello}
 def test_a_server_answers_its_paths_and_no_others() -> None:
     async def scenario() -> None:
         port = free_port()
-        async with listening(Address("127.0.0.1", port), ROUTES):
+        async with listening(Address("127.0.0.1", port), ROUTES, flag="metrics-bind-address"):
             base = f"http://127.0.0.1:{port}"
             assert await ask(f"{base}/hello") == (200, "hello\n")
             assert await ask(f"{base}/hello", method="POST") == (405, "this can only be read\n")
@@ -53,12 +53,14 @@ def test_a_server_answers_its_paths_and_no_others() -> None:
     play(scenario)
 
 
-def test_a_port_that_is_taken_is_named_with_the_flags_that_choose_another() -> None:
+def test_a_port_that_is_taken_is_named_with_the_flag_and_the_variable_that_choose_another() -> None:
+    remedy = "change --metrics-bind-address or SKED_METRICS_BIND_ADDRESS; 0 turns it off"
+
     async def scenario() -> None:
         address = Address("127.0.0.1", free_port())
-        async with listening(address, ROUTES):
-            with pytest.raises(ConfigError, match=rf"served on {address}: .*; change --health-probe-bind"):
-                async with listening(address, ROUTES):
+        async with listening(address, ROUTES, flag="metrics-bind-address"):
+            with pytest.raises(ConfigError, match=rf"served on {address}: .*; {remedy}$"):
+                async with listening(address, ROUTES, flag="metrics-bind-address"):
                     pass
 
     play(scenario)
@@ -69,7 +71,7 @@ def test_whoever_holds_connections_open_makes_way_for_those_who_ask(monkeypatch:
 
     async def scenario() -> None:
         port = free_port()
-        async with listening(Address("127.0.0.1", port), ROUTES):
+        async with listening(Address("127.0.0.1", port), ROUTES, flag="metrics-bind-address"):
             held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
             assert await ask(f"http://127.0.0.1:{port}/hello") == (200, "hello\n")
             with suppress(ConnectionResetError):
@@ -85,7 +87,9 @@ def test_who_never_begins_to_speak_tls_is_sent_away(monkeypatch: pytest.MonkeyPa
 
     async def scenario() -> None:
         port = free_port()
-        async with listening(Address("127.0.0.1", port), ROUTES, await certificates.self_signed()):
+        async with listening(
+            Address("127.0.0.1", port), ROUTES, await certificates.self_signed(), flag="metrics-bind-address"
+        ):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             with suppress(ConnectionResetError):
                 assert await reader.read() == b""  # would wait for the scenario's limit otherwise
@@ -126,7 +130,7 @@ def test_a_replaced_certificate_is_shown_on_new_connections_and_a_broken_one_is_
         write_pair(tmp_path, old)
         mounted = Mounted(tmp_path)
         port = free_port()
-        async with listening(Address("127.0.0.1", port), ROUTES, mounted.tls):
+        async with listening(Address("127.0.0.1", port), ROUTES, mounted.tls, flag="metrics-bind-address"):
             url = f"https://localhost:{port}/hello"
             assert await ask(url, trusting(old)) == (200, "hello\n")
 
@@ -156,7 +160,7 @@ def test_without_a_mounted_certificate_one_is_made() -> None:
         port = free_port()
         anybody = ssl.create_default_context()
         anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-        async with listening(Address("127.0.0.1", port), ROUTES, tls):
+        async with listening(Address("127.0.0.1", port), ROUTES, tls, flag="metrics-bind-address"):
             assert await ask(f"https://127.0.0.1:{port}/hello", anybody) == (200, "hello\n")
 
     play(scenario)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from schedkit.kube.errors import ConfigError
+from schedkit.sked import wiring
 from schedkit.sked.main import main
 from schedkit.sked.manager import command
 from schedkit.sked.settings import Address, Settings, parse_address
@@ -120,3 +122,12 @@ def test_a_wrong_value_is_refused_with_the_variable_it_may_have_come_from() -> N
 
     assert "SKED_LEADER_ELECT" in words
     assert "'yes' is neither true nor false" in words
+
+
+def test_a_certificate_that_is_not_there_is_told_before_a_cluster_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--metrics-bind-address=:0", f"--metrics-cert-path={tmp_path}", "--kubeconfig=/nonexistent")
+
+    with pytest.raises(ConfigError, match=r"--metrics-cert-path needs tls\.crt and tls\.key"):
+        wiring.run(given(*words, monkeypatch=monkeypatch))

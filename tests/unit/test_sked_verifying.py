@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 from prometheus_client import generate_latest
 
+from rig import polling
 from rig.cases import daemon_set, observation, schedext
 from rig.trustrules import MountedRules
 from schedkit.kube.client import Client
@@ -44,7 +46,8 @@ def verdict(
         "signer": "ci",
         "issuer": None,
     }
-    return msgspec.json.encode({**kept, "time": None, "mode": "key"})
+    reached = dt.datetime.now(dt.UTC)
+    return msgspec.json.encode({**kept, "time": None, "mode": "key", "reached": reached})
 
 
 def answer(**fields: object) -> bytes:
@@ -281,6 +284,42 @@ def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path
     assert told == [KEY, Key("default", "other")]
 
 
+def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    program = f"f = open({str(marks)!r}, 'a', 1); f.write('<'); sys.stdout.flush(); f.write('>'); {DISTRUSTS}"
+    told: list[Key] = []
+
+    async def play() -> None:
+        verifications = made(program)
+        verifications.listen(told.append)
+        for name in ("a", "b", "c"):
+            owner = schedext(name, sched=f"registry.example/{name}:v1")
+            verifications.complete(Key("default", name), observation(owner, daemon_set=None))
+        working = asyncio.create_task(verifications.controller.run())
+        await polling.soon(lambda: len(told) == 3, "all are answered", timeout_s=20)
+        verifications.controller.queue.close()
+        await working
+
+    asyncio.run(play())
+    assert marks.read_text() == "<><><>"
+
+
+def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:
+    async def play() -> list[float]:
+        verifications = made("raise SystemExit(1)", interval_s=0.04)
+        asked(verifications)
+        waits = []
+        for _ in range(8):
+            waits.append((await verifications.verify(KEY)).after_s or 0)
+            await asyncio.sleep(waits[-1])
+        return waits
+
+    waits = asyncio.run(play())
+    assert waits[0] <= 0.04 / 40
+    assert waits[-1] > 0.04 / 2
+    assert max(waits) <= 3 * 0.04
+
+
 def test_off_asks_nobody() -> None:
     async def play() -> None:
         verifications = made("raise SystemExit", mode=TrustMode.OFF)
@@ -294,7 +333,7 @@ def test_off_asks_nobody() -> None:
 
 TRUSTS = (
     "v = json.dumps({'digest': D, 'repository': 'registry.example/scheds/rusty', 'beliefs': r['ticket'],"
-    " 'signer': 'ci', 'issuer': None, 'time': None, 'mode': 'key'});"
+    " 'signer': 'ci', 'issuer': None, 'time': None, 'mode': 'key', 'reached': NOW});"
     "import base64; print(json.dumps({'ticket': r['ticket'], 'kind': 'trusted', 'current': D,"
     " 'verdict': base64.b64encode(v.encode()).decode()}))"
 )
@@ -303,9 +342,8 @@ TRUSTS = (
 def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_outage(tmp_path: Path) -> None:
     down = tmp_path / "down"
     outage = "print(json.dumps({'ticket': r['ticket'], 'kind': 'unreachable', 'why': 'down'}))"
-    program = (
-        f"import os; D = {str(GOOD)!r}; exec({outage!r} if os.path.exists({str(down)!r}) else {TRUSTS!r})"
-    )
+    facts = f"import os; D = {str(GOOD)!r}; NOW = {dt.datetime.now(dt.UTC).isoformat()!r}"
+    program = f"{facts}; exec({outage!r} if os.path.exists({str(down)!r}) else {TRUSTS!r})"
 
     async def play() -> None:
         verifications = made(program, interval_s=0.01)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections import Counter
 
 import pytest
 
 from rig.comparison import PAGE, row
 from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
-from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
-from schedkit.model.images import Digest
+from rig.forging import OLD_BUNDLE, Made, Recipe, Shelf, Workshop
+from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
+from schedkit.oci.deadlines import capped
+from schedkit.oci.sources import Content
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify
 
@@ -171,6 +174,24 @@ def test_more_signatures_than_anybody_reads_do_not_take_forever(workshop: Worksh
         judged(made, by_identity)
 
     assert len(refused.value.others) <= 65
+
+
+class Watched(Shelf):
+    """Remembers how long everything that was asked of it might still have taken."""
+
+    def resolve(self, reference: Reference) -> Content:
+        self.left_s = [*getattr(self, "left_s", []), capped(float("inf")) - time.monotonic()]
+        return super().resolve(reference)
+
+
+def test_one_deadline_is_good_for_everything_that_a_registry_is_asked(workshop: Workshop) -> None:
+    made, shelf = workshop.make(Recipe()), Watched()
+    vars(shelf).update(vars(made.shelf))
+
+    verify(shelf, made.reference, by_identity(made), parse_root(made.root))
+
+    assert len(shelf.left_s) >= 2
+    assert 120 >= shelf.left_s[0] >= shelf.left_s[-1] > 0
 
 
 def test_the_page_about_forgeries_lists_each_of_them() -> None:

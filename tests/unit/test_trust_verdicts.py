@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import os
 import subprocess
 import sys
@@ -16,9 +18,17 @@ from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
 from schedkit.model.images import Reference
 from schedkit.model.trust import Refusal, Rule, Step, TrustPolicy, Verified
-from schedkit.oci.errors import Unreachable
+from schedkit.oci.errors import Refused, Unreachable
 from schedkit.oci.sources import Content
-from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, from_json, to_json, verify_once
+from schedkit.oci.verdicts import (
+    MOST_FILES,
+    Verdicts,
+    beliefs,
+    default_folder,
+    from_json,
+    to_json,
+    verify_once,
+)
 
 NOBODY = 65534
 
@@ -62,6 +72,20 @@ def test_without_a_verdict_an_outage_is_an_outage(verdicts: Verdicts, made: Made
         again(verdicts, made)
 
 
+class Lying(Shelf):
+    """A registry whose answers are invalid."""
+
+    def resolve(self, reference: Reference) -> Content:
+        raise Refused(f"{reference} is something else")
+
+
+def test_an_answer_that_is_no_good_is_refused_at_the_step_for_it(verdicts: Verdicts, made: Made) -> None:
+    with pytest.raises(Refusal) as refused:
+        verify_once(verdicts, Lying(), made.reference, by_identity(made), made.root)
+
+    assert refused.value.step is Step.DIGEST
+
+
 def test_a_tag_needs_the_registry_but_not_the_evidence(verdicts: Verdicts, made: Made) -> None:
     first = kept(verdicts, made)
     bare = Shelf()
@@ -94,6 +118,43 @@ def test_another_trusted_root_wants_another_verdict(made: Made) -> None:
     policy = by_identity(made)
 
     assert beliefs(policy, made.root) != beliefs(policy, made.root + b" ")
+
+
+def test_another_version_of_the_verifier_wants_another_verdict(
+    monkeypatch: pytest.MonkeyPatch, verdicts: Verdicts, made: Made
+) -> None:
+    kept(verdicts, made)
+    monkeypatch.setattr("schedkit.oci.verdicts.__version__", "0.0.0")
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+@pytest.mark.parametrize("days", [-31, 1])
+def test_a_verdict_that_is_old_or_of_tomorrow_is_not_believed(
+    verdicts: Verdicts, made: Made, days: int
+) -> None:
+    kept(verdicts, made)
+    (file,) = verdicts.folder.iterdir()
+    fields = json.loads(file.read_bytes())
+    fields["reached"] = (dt.datetime.now(dt.UTC) + dt.timedelta(days=days)).isoformat()
+    file.write_text(json.dumps(fields))
+
+    with pytest.raises(Unreachable):
+        again(verdicts, made)
+
+
+def test_only_so_many_verdicts_are_kept_and_the_newest_of_them(verdicts: Verdicts, made: Made) -> None:
+    verdicts.folder.mkdir(mode=0o700)
+    for number in range(MOST_FILES):
+        (verdicts.folder / f"{number}.json").touch()
+        os.utime(verdicts.folder / f"{number}.json", (number, number))
+
+    first = kept(verdicts, made)
+
+    assert again(verdicts, made) == first
+    assert len(list(verdicts.folder.iterdir())) == MOST_FILES
+    assert not (verdicts.folder / "0.json").exists()
 
 
 def test_a_trusted_root_that_is_none_is_a_refusal(verdicts: Verdicts, made: Made) -> None:

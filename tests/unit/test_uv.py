@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from rig import polling
 
 TOOLS = Path(__file__).parents[2] / "tools"
 PINNED = re.findall(r"^uv==(\S+)", (TOOLS / "uv-requirements.txt").read_text(), re.MULTILINE)[0]
@@ -75,4 +78,34 @@ def test_when_it_cannot_be_fetched_it_says_what_to_do_and_leaves_nothing_behind(
 
     assert done.returncode == 1
     assert f"install uv {PINNED} or newer, then try again" in done.stderr
+    assert sorted((tmp_path / "schedkit").iterdir()) == before
+
+
+def test_who_interrupts_the_fetch_is_not_told_to_install_anything(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The stand-in for pip ends as Python does: with a traceback."""
+    (tmp_path / "schedkit" / f"uv-{PINNED}" / "bin" / "uv").unlink()
+    place(tmp_path / "bin" / "uv", "exit 1")
+    started = tmp_path / "started"
+    place(
+        tmp_path / "bin" / "python3",
+        f"""[ "$3" = --version ] && exit
+        trap 'echo Traceback >&2; exit 1' INT; touch {started}; sleep 60 & wait""",
+    )
+    before = sorted((tmp_path / "schedkit").iterdir())
+    words = [str(TOOLS / "uv"), "sync"]
+
+    with subprocess.Popen(
+        words, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as fetch:
+        polling.until(started.exists, "pip runs", timeout_s=30)
+        os.killpg(fetch.pid, signal.SIGINT)
+        _, said = fetch.communicate(timeout=60)
+
+    assert fetch.returncode == 130
+    assert said.splitlines()[-1] == (
+        f"interrupted: uv {PINNED} is not fetched yet; the same command again fetches it"
+    )
+    assert "Traceback" not in said
     assert sorted((tmp_path / "schedkit").iterdir()) == before

@@ -74,7 +74,12 @@ def answers(at: Observation) -> dict[str, tuple[str, str]]:
     return {each.type: (str(each.status), each.reason) for each in conditions}
 
 
+def read(name: str) -> bytes:
+    return f"content of {name}".encode()
+
+
 PINNED = f"{IMAGE}@{GOOD}"
+RESPELLED = IMAGE.replace("registry.example", "REGISTRY.Example:443")
 STRANGER = "registry.example/scheds/rusty:v0"
 
 
@@ -192,6 +197,24 @@ TABLE: dict[str, tuple[Observation, str | None, tuple[str, str], str]] = {
         ("Unknown", "VerificationOff"),
         "Accepted",
     ),
+    "its registry is allowed in another spelling": (
+        seen(parse_rules({"allowedImages": ["Registry.Example:443"]}, read, TrustMode.OFF)),
+        IMAGE,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "it is spelled in another way than what is allowed": (
+        seen(replace(OFF, allowed_images=("registry.example/scheds",)), sched=RESPELLED),
+        RESPELLED,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "what is allowed is only a part of its name": (
+        seen(replace(OFF, allowed_images=("registry.example/sche",))),
+        None,
+        ("Unknown", "VerificationOff"),
+        "NotAllowed",
+    ),
     "another namespace is allowed": (
         seen(replace(OFF, allowed_namespaces=("kube-system",))),
         None,
@@ -308,10 +331,6 @@ def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -
 # The document
 
 
-def read(name: str) -> bytes:
-    return f"content of {name}".encode()
-
-
 def test_a_whole_document_is_read() -> None:
     rules = parse_rules(
         {
@@ -355,13 +374,13 @@ def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody
     ("document", "words"),
     [
         ([], "not a mapping"),
-        ({"Mode": "warn"}, "the key 'Mode' is unknown"),
+        ({"Mode": "warn"}, "did you mean mode?"),
         ({"mode": "on"}, "write off, warn or enforce"),
         ({"mode": True}, "write off, warn or enforce"),
         ({"policy": None}, "policy is empty"),
         ({"policy": {"kees": []}}, "did you mean keys?"),
         ({"allowedImages": "x"}, "allowedImages is not a list"),
-        ({"allowedImages": ["registry.example/x:v1"]}, "without a tag"),
+        ({"allowedImages": ["registry.example/x:v1"]}, "or has a tag"),
         ({"allowedNamespaces": [1]}, r"allowedNamespaces\[0\] is 1"),
         ({"priorityCeiling": "high"}, "write a whole number"),
         ({"priorityCeiling": True}, "write a whole number"),

@@ -9,10 +9,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "sked.image" -}}
 {{- with .Values.image -}}
+{{- $repository := required "image.repository is not set, and no image of sked is published yet: build one with `make docker-build IMG=registry/repository:tag`, push it, and add --set image.repository=registry/repository,image.tag=tag" .repository -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default (printf "v%s" $.Chart.AppVersion) }}
+{{ $repository }}:{{ .tag | default (printf "v%s" $.Chart.AppVersion) }}
 {{- end -}}
 {{- end -}}
 {{- end }}

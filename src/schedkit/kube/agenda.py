@@ -33,6 +33,11 @@ class Agenda(Generic[K]):
         """Keys that are due now or later."""
         return len(self._ready) + len(self._later) + len(self._again)
 
+    @property
+    def overdue(self) -> int:
+        """Keys that are due, and nobody has taken them."""
+        return len(self._ready)
+
     def add(self, key: K, now: float, *, after_s: float = 0, urgent: bool = False) -> None:
         """Make it due then; of several times for one key the soonest counts."""
         due = now + after_s

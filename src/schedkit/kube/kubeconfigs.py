@@ -122,9 +122,10 @@ def _read(file: Path) -> _File:
     try:
         parsed = msgspec.yaml.decode(file.read_bytes(), type=_File)
     except OSError as error:
-        raise ConfigError(f"the kubeconfig cannot be read: {error}") from error
+        raise ConfigError(f"the kubeconfig {file} cannot be read: {error.strerror}; name another") from error
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{file} is no kubeconfig: {error}") from error
+        content = f"one is YAML with clusters, users and contexts ({error})"
+        raise ConfigError(f"{file} is no kubeconfig: {content}; name another") from error
     for each in parsed.clusters or ():
         each.cluster.folder = file.parent
     for one in parsed.users or ():

@@ -33,6 +33,11 @@ class KeyedQueue(Generic[K]):
         """Keys that wait."""
         return self._agenda.waiting
 
+    @property
+    def overdue(self) -> int:
+        """Keys that are due but wait for a worker; 0 as long as there are enough of them."""
+        return self._agenda.overdue
+
     def add(self, key: K, *, after_s: float = 0, urgent: bool = False) -> None:
         """Have it worked on, at once or later; `urgent` ignores the spacing."""
         self._agenda.add(key, time.monotonic(), after_s=after_s, urgent=urgent)

@@ -33,6 +33,7 @@ Link: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^https?://[^ ]+$", max_l
 KernelVersion: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?$")]
 OpsName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._]{1,127}$")]
 Capability: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+KernelOption: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Z0-9_]{1,64}$")]  # without CONFIG_
 Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=30)]  # 30: more than that the kernel refuses
 Flags: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=64)]
 Preset: TypeAlias = Literal["default", "server", "latency", "power"]
@@ -53,6 +54,7 @@ class Needs(Fact, frozen=True):
     boot_config: bool | None = None  # the kernel's configuration, where libbpf looks: /boot/config-<release>
     writable_run: bool | None = None  # /run/scx: without it, it ends as soon as it is attached
     capabilities: Annotated[tuple[Capability, ...], msgspec.Meta(max_length=64)] | None = None
+    kernel_options: Annotated[tuple[KernelOption, ...], msgspec.Meta(max_length=64)] | None = None
 
 
 class CpuContract(Fact, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any, NoReturn, TypeVar
 
@@ -13,7 +14,8 @@ T = TypeVar("T")
 
 DEEPEST = 64
 MOST_VALUES = 100_000
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)  # possessive: an unclosed string costs one pass
+# possessive, and an unclosed string ends with the document: one pass, however many quotes are escaped
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 
 
@@ -69,10 +71,19 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Readers differ in which of two equal names they believe: a check could see the other one."""
     named = dict(pairs)
     if len(named) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidDocument(f"names {twice[:64]!r} twice in one object")
+        twice = repeated(name for name, _ in pairs)
+        raise InvalidDocument(f"names {str(twice)[:64]!r} twice in one object")
     return named
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before; None: each is there once."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -11,6 +11,7 @@ REGISTRY = (
 )
 _PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 REPOSITORY = rf"(?:{REGISTRY}/)?{_PATH_PART}(?:/{_PATH_PART})*"
+REPOSITORIES = rf"{REGISTRY}(?:/{_PATH_PART})*"  # a registry, a folder in it, or a repository
 TAG = r"[a-zA-Z0-9_][-.a-zA-Z0-9_]{0,127}"
 DIGEST = r"(?:sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128})"
 IMAGE = rf"^{REPOSITORY}(?::{TAG})?(?:@{DIGEST})?$"

@@ -12,7 +12,8 @@ from schedkit.model import grammar
 
 DEFAULT_REGISTRY = "docker.io"
 DEFAULT_TAG = "latest"
-_ALIASES = {"index.docker.io": DEFAULT_REGISTRY}
+_ALIASES = {"index.docker.io": DEFAULT_REGISTRY, "registry-1.docker.io": DEFAULT_REGISTRY}
+_USUAL_PORT = ":443"
 _SHORT_NAMES = "library"  # where Docker's registry keeps what has a name of one part
 _LONGEST_NAME = 255
 _LONGEST_TEXT = 1024
@@ -55,7 +56,7 @@ class Digest(str):
 class Repository:
     """A place for images that belong together: a registry's host, and a path in it."""
 
-    registry: str  # host or host:port
+    registry: str  # host or host:port, as `canonical_registry` writes it
     path: str
 
     def __str__(self) -> str:
@@ -69,6 +70,11 @@ class Reference:
     repository: Repository
     tag: str | None = None
     digest: Digest | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidReference` for a tag that would be read as something else in a URL or a name."""
+        if self.tag is not None and not _TAG.fullmatch(self.tag):
+            raise InvalidReference(f"{shown(self.tag)} is not a tag: {_TAG_FORM}")
 
     @property
     def identifier(self) -> str:
@@ -105,12 +111,24 @@ def parse_repository(text: str, *, whole: str | None = None) -> Repository:
         raise InvalidReference(f"{said} is not an image reference: {_FORM}")
     first, slash, rest = text.partition("/")
     named = bool(slash) and bool(_REGISTRY.fullmatch(first))
-    registry, path = (_ALIASES.get(first, first), rest) if named else (DEFAULT_REGISTRY, text)
+    registry, path = (canonical_registry(first), rest) if named else (DEFAULT_REGISTRY, text)
     if len(path) > _LONGEST_NAME:
         raise InvalidReference(f"{said} has a path of more than {_LONGEST_NAME} characters")
     if registry == DEFAULT_REGISTRY and "/" not in path:
         path = f"{_SHORT_NAMES}/{path}"
     return Repository(registry, path)
+
+
+def canonical_registry(name: str) -> str:
+    """The one way to write that host: rules and logins for it must not be missed for another spelling."""
+    host = name.lower().removesuffix(_USUAL_PORT)
+    return _ALIASES.get(host, host)
+
+
+def canonical_prefix(text: str) -> str:
+    """A registry, a folder in it or a repository, as `str(Repository)` begins; its path may be empty."""
+    registry, slash, path = text.partition("/")
+    return f"{canonical_registry(registry)}{slash}{path}"
 
 
 _FORM = "write registry/path:tag or registry/path@sha256:…, with a path in lower case"
@@ -120,6 +138,13 @@ _TAG_FORM = "a tag has at most 128 letters, digits, '_', '.' and '-', and begins
 def shown(text: str) -> str:
     """The text in quotes for a message: escaped, and short."""
     return repr(text if len(text) <= 80 else text[:79] + "…")
+
+
+def brief(message: str, *, most: int = 500) -> str:
+    """A message that quotes strangers, who may have written megabytes: its beginning, and its end."""
+    if len(message) <= most:
+        return message
+    return f"{message[: most - 151]}…{message[-150:]}"
 
 
 class Platform(msgspec.Struct, frozen=True, order=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Descriptor, MediaType, Platform
+from schedkit.model.images import Descriptor, MediaType, Platform, shown
 
 IMAGE_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 IMAGE_INDEX = "application/vnd.oci.image.index.v1+json"
@@ -21,6 +21,7 @@ EMPTY_CONFIG = "application/vnd.oci.empty.v1+json"
 
 LARGEST_MANIFEST = 4 * 1024 * 1024
 MOST_ENTRIES = 4096
+_LONGEST_TYPE = 255
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
@@ -81,16 +82,23 @@ def media_type_of(data: bytes, *, served_as: str | None) -> str:
     tree = documents.read_object(data, what="the manifest")
     own = tree.get("mediaType")
     if own is not None and served_as is not None and own != served_as:
-        raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {served_as!r}")
+        raise InvalidDocument(
+            f"the manifest calls itself {shown(str(own))}, but was served as {shown(served_as)}"
+        )
     found = own or served_as or (IMAGE_INDEX if "manifests" in tree else IMAGE_MANIFEST)
     if found not in MANIFEST_TYPES + INDEX_TYPES:
-        raise InvalidDocument(f"{found!r} is neither an image manifest nor an index")
+        raise InvalidDocument(f"{shown(str(found))} is neither an image manifest nor an index")
     return str(found)
 
 
 def render_index(entries: Iterable[Descriptor]) -> bytes:
-    """An index of these entries; equal entries give equal bytes."""
-    return documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": list(entries)})
+    """An index of these entries; equal entries give equal bytes. `InvalidDocument`: nobody would read it."""
+    listed = list(entries)
+    data = documents.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": listed})
+    if len(data) > LARGEST_MANIFEST or len(listed) > MOST_ENTRIES:
+        size = f"{len(listed)} entries in {len(data)} bytes"
+        raise InvalidDocument(f"the index has {size}; {MOST_ENTRIES} in {LARGEST_MANIFEST} is the most")
+    return data
 
 
 def render_manifest(
@@ -115,15 +123,23 @@ def render_manifest(
 
 
 def referrer_entry(descriptor: Descriptor, manifest: Manifest | Index) -> Descriptor:
-    """How a list of referrers describes one of them."""
+    """How a list of referrers describes one of them; its annotations stay in it, where they harm no list."""
     config_type = manifest.config.media_type if isinstance(manifest, Manifest) else None
     return Descriptor(
         descriptor.media_type,
         descriptor.digest,
         descriptor.size,
-        artifact_type=manifest.artifact_type or config_type,
-        annotations=manifest.annotations or None,
+        artifact_type=_short(manifest.artifact_type or config_type),
     )
+
+
+def bare_entry(entry: Descriptor) -> Descriptor:
+    """An entry of a list that strangers wrote, without what they may have written at length."""
+    return Descriptor(entry.media_type, entry.digest, entry.size, artifact_type=_short(entry.artifact_type))
+
+
+def _short(name: str | None) -> str | None:
+    return name if name is None or len(name) <= _LONGEST_TYPE else None
 
 
 def select_platform(index: Index, wanted: Platform) -> Descriptor:
@@ -144,9 +160,14 @@ def _fits(offered: Platform, wanted: Platform) -> bool:
 
 def _refuse_ambiguous(data: bytes, media_type: str, *, foreign: tuple[str, ...]) -> None:
     tree = documents.read_object(data, what="the manifest")
+    twice = documents.repeated(name.casefold() for name in tree)
+    if twice is not None:  # some readers take `Layers` for `layers`
+        raise InvalidDocument(f"the manifest names {shown(twice)} twice, in different letters")
     own = tree.get("mediaType")
     if own is not None and own != media_type:
-        raise InvalidDocument(f"the manifest calls itself {own!r}, but was served as {media_type!r}")
+        raise InvalidDocument(
+            f"the manifest calls itself {shown(str(own))}, but was served as {media_type!r}"
+        )
     both = [name for name in foreign if name in tree]
     if both:
         raise InvalidDocument(f"the manifest was served as {media_type!r}, but has {both[0]!r}")

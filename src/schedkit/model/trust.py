@@ -17,7 +17,8 @@ from typing import Any, Final, NoReturn, final
 
 import msgspec
 
-from schedkit.model.images import Digest
+from schedkit.model import grammar
+from schedkit.model.images import Digest, brief, canonical_prefix, shown
 from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
@@ -29,9 +30,7 @@ _MAX_RULES: Final = 256
 _URL: Final = re.compile(
     r"https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?", re.IGNORECASE
 )
-_PREFIX: Final = re.compile(
-    r"[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([-a-z0-9._]*[a-z0-9])?)*"
-)
+_REPOSITORIES: Final = re.compile(grammar.REPOSITORIES)
 
 
 class Step(IntEnum):
@@ -69,9 +68,9 @@ class Refusal(Exception):  # noqa: N818 - the word that users read
     """Verification ended with no: at which step, and why."""
 
     def __init__(self, step: Step, why: str, *, others: Sequence[Refusal] = ()) -> None:
-        super().__init__(why)
+        super().__init__(brief(why))
         self.step = step
-        self.why = why
+        self.why = brief(why)
         self.others = tuple(others)
         """What else was found and refused before, when there was more than one signature."""
 
@@ -183,7 +182,8 @@ class TrustPolicy(msgspec.Struct, frozen=True):
 
     def rule_for(self, repository: str) -> Rule:
         """The rule with the longest name that is the repository, or a folder that it is in."""
-        fitting = [name for name in self.repositories if is_within(repository, name)]
+        meant = canonical_prefix(repository)
+        fitting = [name for name in self.repositories if is_within(meant, name)]
         return self.repositories[max(fitting, key=len)] if fitting else self.rule
 
     @property
@@ -213,11 +213,11 @@ def parse_policy(document: object, read: Read) -> TrustPolicy:
     Raises `InvalidPolicy`, which says where in the document, and lets errors of `read` through.
     """
     known = ("keys", "identities", "requireLog", "rekorURL", "trustedRoot", "repositories")
-    fields = _fields(document if document is not None else {}, "the policy", known)
+    fields = known_fields(document if document is not None else {}, "the policy", known)
     return TrustPolicy(
         rule=_rule(fields, "", read),
         repositories=_repositories(fields.get("repositories", []), read),
-        log_url=_log_url(fields.get("rekorURL")),
+        log_url=_log_url(fields["rekorURL"]) if "rekorURL" in fields else None,
         trusted_root=_file(fields["trustedRoot"], "trustedRoot", read) if "trustedRoot" in fields else None,
     )
 
@@ -227,7 +227,7 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
     identities = _items(fields.get("identities", []), f"{where}identities", _MAX_SIGNERS)
     require_log = fields.get("requireLog", False)
     if not isinstance(require_log, bool):
-        raise InvalidPolicy(f"{where}requireLog is {require_log!r}; write true or false")
+        raise InvalidPolicy(f"{where}requireLog is {_said(require_log)}; write true or false")
     return Rule(
         tuple(_key(item, f"{where}keys[{at}]", read) for at, item in enumerate(keys)),
         tuple(_identity(item, f"{where}identities[{at}]") for at, item in enumerate(identities)),
@@ -236,7 +236,7 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
 
 
 def _key(item: object, where: str, read: Read) -> NamedFile:
-    fields = _fields(item, where, ("path",))
+    fields = known_fields(item, where, ("path",))
     if "path" not in fields:
         raise InvalidPolicy(f"{where} names no file; write `path: FILE` with a public key in PEM")
     return _file(fields["path"], f"{where}.path", read)
@@ -248,7 +248,7 @@ def _file(value: object, where: str, read: Read) -> NamedFile:
 
 
 def _identity(item: object, where: str) -> Identity:
-    fields = _fields(item, where, ("issuer", "issuerRegExp", "subject", "subjectRegExp"))
+    fields = known_fields(item, where, ("issuer", "issuerRegExp", "subject", "subjectRegExp"))
     return Identity(_matcher(fields, "issuer", where), _matcher(fields, "subject", where))
 
 
@@ -269,32 +269,41 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
         where = f"repositories[{at}]"
-        fields = _fields(item, where, ("match", "keys", "identities", "requireLog"))
-        name = _text(fields.get("match"), f"{where}.match")
-        if not is_prefix(name):
-            why = "is neither a registry nor a repository; write for example registry.example/schedulers"
-            raise InvalidPolicy(f"{where}.match {name!r} {why}")
+        fields = known_fields(item, where, ("match", "keys", "identities", "requireLog"))
+        name = parse_prefix(fields.get("match"), f"{where}.match")
         if name in rules:
-            raise InvalidPolicy(f"{where}.match {name!r} has a rule already; put both into one")
+            raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
         rules[name] = _rule(fields, f"{where}.", read)
     return rules
 
 
-def _log_url(value: object) -> str | None:
-    if value is None:
-        return None
+def parse_prefix(value: object, where: str) -> str:
+    """A registry, a folder in it or a repository, in the one spelling that repositories have too.
+
+    In another a rule for a host would miss the host. Raises `InvalidPolicy`, which says where.
+    """
+    name = _text(value, where)
+    if not _REPOSITORIES.fullmatch(name):
+        why = "does not begin with a registry, or has a tag; write for example registry.example/schedulers"
+        raise InvalidPolicy(f"{where} {shown(name)} {why}")
+    return canonical_prefix(name)
+
+
+def _log_url(value: object) -> str:
+    """Nothing after the colon is no wish for any log, but a line that somebody meant to finish."""
     url = _text(value, "rekorURL")
     if not _URL.fullmatch(url):
-        raise InvalidPolicy(f"rekorURL {url!r} is no URL; write for example {PUBLIC_LOG}")
+        raise InvalidPolicy(f"rekorURL {_said(url)} is no URL; write for example {PUBLIC_LOG}")
     return url
 
 
-def _fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+def known_fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+    """A part of a document that has no other keys than these; `InvalidPolicy` says what is wrong with it."""
     if not isinstance(value, Mapping):
         raise InvalidPolicy(f"{where} is not a mapping; write {known[0]}: …")
     for key in value:
         if key not in known:
-            raise InvalidPolicy(f"{where} has the unknown key {key!r}; {_hint(str(key), known)}")
+            raise InvalidPolicy(f"{where} has the unknown key {_said(key)}; {_hint(str(key)[:80], known)}")
     return value
 
 
@@ -315,15 +324,15 @@ def _items(value: object, where: str, limit: int) -> Sequence[object]:
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidPolicy(f"{where} is {value!r}; write a text that is not empty")
+        raise InvalidPolicy(f"{where} is {_said(value)}; write a text that is not empty")
     if len(value) > MAX_TEXT:
         raise InvalidPolicy(f"{where} has {len(value)} characters; at most {MAX_TEXT} are accepted")
     return value
 
 
-def is_prefix(name: str) -> bool:
-    """Whether it can name a registry, a folder in one, or a repository."""
-    return _PREFIX.fullmatch(name) is not None
+def _said(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def is_within(repository: str, name: str) -> bool:

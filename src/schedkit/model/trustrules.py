@@ -15,9 +15,10 @@ from schedkit.model.trust import (
     Read,
     TrustPolicy,
     default_policy,
-    is_prefix,
     is_within,
+    known_fields,
     parse_policy,
+    parse_prefix,
 )
 
 _MAX_ITEMS: Final = 1024
@@ -93,12 +94,7 @@ def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
 
 
 def _fields(document: object) -> Mapping[str, Any]:
-    found = {} if document is None else document
-    if not isinstance(found, Mapping):
-        raise InvalidPolicy("it is not a mapping; write mode: warn")
-    for key in found:
-        if key not in _KNOWN:
-            raise InvalidPolicy(f"the key {key!r} is unknown; known are {', '.join(_KNOWN)}")
+    found = known_fields({} if document is None else document, "the document", _KNOWN)
     if "policy" in found and found["policy"] is None:
         raise InvalidPolicy("policy is empty; write whom to trust, {} for nobody, or leave the key out")
     return found
@@ -114,11 +110,9 @@ def _mode(value: object) -> TrustMode:
 
 def _images(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
     names = _names(fields, "allowedImages")
-    for at, name in enumerate(names or ()):
-        if not is_prefix(name):
-            why = "is neither a registry nor a repository; write for example registry.example/schedulers"
-            raise InvalidPolicy(f"allowedImages[{at}] {name!r} {why}, without a tag")
-    return names
+    if names is None:
+        return None
+    return tuple(parse_prefix(name, f"allowedImages[{at}]") for at, name in enumerate(names))
 
 
 def _names(fields: Mapping[str, Any], key: str) -> tuple[str, ...] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+_LONGEST_NUMBER = 18  # digits; what is longer is a word
 _VERSION = re.compile(
     r"v?(?P<numbers>[0-9]{1,18}(?:\.[0-9]{1,18}){0,7})(?:-(?P<early>[0-9A-Za-z.-]+))?(?:\+.*)?"
 )
@@ -41,5 +42,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _identifiers(text: str) -> tuple[tuple[bool, int, str], ...]:
     """As semantic versioning compares them: numbers as numbers, and before words."""
     return tuple(
-        (False, int(part), "") if part.isdecimal() else (True, 0, part) for part in text.split(".") if part
+        (False, int(part), "") if _is_number(part) else (True, 0, part) for part in text.split(".") if part
     )
+
+
+def _is_number(part: str) -> bool:
+    return part.isdecimal() and len(part) <= _LONGEST_NUMBER

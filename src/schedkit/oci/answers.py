@@ -47,10 +47,11 @@ def refuse_encoded(response: Response) -> None:
 
 def retry_after(value: str) -> float | None:
     """The seconds that a Retry-After header asks to wait, from a number or a date; None: it does not say."""
-    if value.strip().isdecimal():
-        return float(value[:9])
+    text = value.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:9])
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
 
@@ -68,4 +69,9 @@ def complaint(response: Response) -> str:
 
 
 def _said(response: Response) -> str:
-    return f"the answer of {urlsplit(response.url).netloc}"
+    return f"the answer of {shown_host(response.url)}"
+
+
+def shown_host(url: str) -> str:
+    """Host and port of a URL for a message, without a login that may be before them."""
+    return urlsplit(url).netloc.rpartition("@")[2]

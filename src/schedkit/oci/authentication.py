@@ -81,7 +81,9 @@ def refuse_unsafe_realm(challenge: Challenge, *, host: str, secure: bool) -> Non
     """Let a token server's address pass only if asking it is as safe as asking the registry."""
     url = split_address(challenge.realm)
     name = url.hostname or "" if url else ""
-    if url and (url.scheme == "https" or (not secure and (name == host_name(host) or is_loopback(name)))):
+    registry = host_name(host)
+    is_near = name == registry or (is_loopback(name) and is_loopback(registry))
+    if url and (url.scheme == "https" or (not secure and is_near)):
         return
     raise Refused(
         f"{host} names a token server that is not safe to send a login to: {challenge.realm[:80]!r}"

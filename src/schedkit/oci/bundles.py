@@ -120,6 +120,7 @@ def parse_bundle(data: bytes, found: str) -> SignedStatement:
     payload = base64_bytes(envelope.payload, "the payload")
     return SignedStatement(
         found=found,
+        enveloped=True,
         payload_type=envelope.payload_type,
         payload=payload,
         message=encoding_of(envelope.payload_type, payload),

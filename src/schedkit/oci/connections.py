@@ -14,8 +14,9 @@ from schedkit import __version__
 from schedkit.model.images import Repository
 from schedkit.oci import authentication
 from schedkit.oci.addresses import join_address, origin
-from schedkit.oci.answers import complaint, read_bounded, retry_after
+from schedkit.oci.answers import complaint, read_bounded, retry_after, shown_host
 from schedkit.oci.authentication import Challenge, Credentials, Login
+from schedkit.oci.deadlines import capped
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.transport import Request, Response, Transport
 
@@ -181,7 +182,7 @@ class Connection:
 
 def failure(response: Response) -> RegistryError:
     """The error that an answer stands for, with the server's own words where there are any."""
-    text = f"{urlsplit(response.url).netloc} answered {response.status}{complaint(response)}"
+    text = f"{shown_host(response.url)} answered {response.status}{complaint(response)}"
     if response.status in {401, 403}:
         return Unauthorized(f"{text}. Log in, or look at the name: what is not there may be answered so too")
     if response.status in {404, 410}:
@@ -192,13 +193,19 @@ def failure(response: Response) -> RegistryError:
 
 
 def persistently(attempt: Callable[[float], T], patience: Patience, *, ends: float) -> T:
-    """What the attempt returns, which is told when it must have ended; an outage is tried again."""
+    """What the attempt returns, which is told when it must have ended; an outage is tried again.
+
+    No wait is longer than an operation without a transfer may take: `ends` grows with a size that the other
+    side may have made up.
+    """
+    began = time.monotonic()
     for number in range(1, patience.attempts + 1):
         try:
             return attempt(ends)
         except Unreachable as error:
             delay_s = _delay(error, patience, number)
-            if number == patience.attempts or time.monotonic() + delay_s >= ends:
+            waits_end = capped(min(ends, began + patience.total_s))
+            if number == patience.attempts or time.monotonic() + delay_s >= waits_end:
                 raise
         time.sleep(delay_s)
     raise AssertionError("an attempt returns or raises")
@@ -206,7 +213,7 @@ def persistently(attempt: Callable[[float], T], patience: Patience, *, ends: flo
 
 def follow(transport: Transport, request: Request, ends: float) -> Response:
     """The answer at the end of all redirects; another origin never sees the login."""
-    first = urlsplit(request.url).netloc
+    first = shown_host(request.url)
     for _ in range(_MOST_REDIRECTS + 1):
         response = transport.send(request, ends=ends)
         if response.status not in _REDIRECTS or request.method not in {"GET", "HEAD"}:
@@ -219,7 +226,7 @@ def follow(transport: Transport, request: Request, ends: float) -> Response:
 def _redirected(request: Request, location: str) -> Request:
     target = join_address(request.url, location)
     if urlsplit(request.url).scheme == "https" and urlsplit(target).scheme != "https":
-        raise Refused(f"{urlsplit(request.url).netloc} redirects from https to {target[:80]!r}")
+        raise Refused(f"{shown_host(request.url)} redirects from https to {shown_host(target)[:80]!r}")
     if origin(target) == origin(request.url):
         return replace(request, url=target)
     headers = {name: value for name, value in request.headers.items() if name != "Authorization"}

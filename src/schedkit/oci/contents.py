@@ -9,7 +9,7 @@ from schedkit.model import manifests
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import Descriptor, Digest
 from schedkit.model.manifests import Index
-from schedkit.oci.errors import Refused
+from schedkit.oci.errors import Refused, TooLarge
 from schedkit.oci.sources import Content
 
 
@@ -57,3 +57,11 @@ def verified(pieces: Iterable[bytes], descriptor: Descriptor, *, what: str) -> I
         raise Refused(f"{what} has {received} bytes; {descriptor.size} were announced")
     if f"sha256:{hasher.hexdigest()}" != descriptor.digest:
         raise Refused(f"{what} was served with other content: its digest is sha256:{hasher.hexdigest()}")
+
+
+def index_of(entries: Iterable[Descriptor]) -> Content:
+    """An index of these entries; `TooLarge` if it were one that nobody reads."""
+    try:
+        return content_of(manifests.render_index(entries), manifests.IMAGE_INDEX)
+    except InvalidDocument as error:
+        raise TooLarge(f"{error}. It is left as it was") from error

@@ -14,6 +14,7 @@ from schedkit.oci.targets import Target
 # the tags under which cosign keeps what it could not yet attach as a referrer
 _COMPANION_TAGS = (".sig", ".att", ".sbom")
 _DEEPEST = 8
+_MOST_REFERRERS = 64  # of one document; verification reads no more either
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Copied:
     tags: list[str] = field(default_factory=list)
     total_bytes: int = 0  # of everything the image consists of
     moved_bytes: int = 0  # of the blobs that were not there before
+    warnings: list[str] = field(default_factory=list)  # what was listed, and is not in the copy
 
 
 def copy(
@@ -67,6 +69,8 @@ class _Copier:
         self._to = to
         self._limits = limits
         self._seen: set[Digest] = set()
+        self._rejected: set[Digest] = set()  # what was fetched, and does not belong to the image
+        self._fetched = 0
         self.copied = Copied(content.descriptor.digest)
 
     def copy_image(self, content: Content, *, depth: int) -> None:
@@ -88,10 +92,11 @@ class _Copier:
                 self._copy_blob(blob)
             return
         for entry in manifest.manifests:
-            self.copy_image(self._child(entry), depth=depth + 1)
+            if entry.digest not in self._seen:
+                self.copy_image(self._child(entry), depth=depth + 1)
 
     def _child(self, entry: Descriptor) -> Content:
-        content = self._source.manifest(self._origin, entry.digest)
+        content = self._fetch(entry.digest)
         found = content.descriptor
         if (found.size, found.media_type) != (entry.size, entry.media_type):
             raise Refused(f"{self._origin}@{entry.digest} is not what the index says it is")
@@ -107,12 +112,35 @@ class _Copier:
         self.copied.moved_bytes += blob.size if read else 0
 
     def _copy_referrers(self, digest: Digest, depth: int) -> None:
-        for entry in self._source.referrers(self._origin, digest):
-            content = self._source.manifest(self._origin, entry.digest)
-            manifest = manifests.parse(content.data, content.descriptor.media_type)
-            if manifest.subject is not None and manifest.subject.digest == digest:
-                self.copied.referrers.append(content.descriptor.digest)
-                self.copy_image(content, depth=depth + 1)
+        listed = self._source.referrers(self._origin, digest)
+        if len(listed) > _MOST_REFERRERS:
+            rest = f"{len(listed) - _MOST_REFERRERS} of {len(listed)} things that refer to {digest}"
+            self.copied.warnings.append(f"{rest} are not copied: {_MOST_REFERRERS} is the most")
+        for entry in listed[:_MOST_REFERRERS]:
+            if entry.digest not in self._seen | self._rejected:
+                self._copy_referrer(entry.digest, digest, depth)
+
+    def _copy_referrer(self, referrer: Digest, digest: Digest, depth: int) -> None:
+        """Copy it if it refers to the digest by its own word; what is listed and not there harms nobody."""
+        try:
+            content = self._fetch(referrer)
+        except NotFound as error:
+            self._rejected.add(referrer)
+            self.copied.warnings.append(f"{referrer} is listed as referring to {digest}, but: {error}")
+            return
+        manifest = manifests.parse(content.data, content.descriptor.media_type)
+        if manifest.subject is None or manifest.subject.digest != digest:
+            self._rejected.add(referrer)
+            return
+        self.copied.referrers.append(referrer)
+        self.copy_image(content, depth=depth + 1)
+
+    def _fetch(self, digest: Digest) -> Content:
+        """Every fetch counts, also of what is then left out: strangers decide how many there are."""
+        self._fetched += 1
+        if self._fetched > self._limits.documents:
+            raise TooLarge(f"{self._origin} has more than {self._limits.documents} documents to fetch")
+        return self._source.manifest(self._origin, digest)
 
     def _copy_companions(self, digest: Digest, depth: int) -> None:
         for tag in (f"{digest.fallback_tag}{suffix}" for suffix in _COMPANION_TAGS):

@@ -13,7 +13,7 @@ import msgspec
 
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_REGISTRY, Repository
+from schedkit.model.images import DEFAULT_REGISTRY, Repository, canonical_prefix
 from schedkit.oci import helpers
 from schedkit.oci.authentication import Login
 from schedkit.oci.errors import Unauthorized
@@ -92,7 +92,8 @@ def _read(path: Path) -> _File | None:
 
 def _find(file: _File, repository: Repository) -> Login | None:
     """A helper for this registry, then the entry with the longest prefix, then the helper for all others."""
-    helper = file.cred_helpers.get(repository.registry)
+    helpers_by_host = {_normal(key): name for key, name in file.cred_helpers.items()}
+    helper = helpers_by_host.get(repository.registry)
     if helper is not None:
         return _ask_helper(helper, repository.registry)
     entries = {_normal(key): entry for key, entry in file.auths.items()}
@@ -108,8 +109,7 @@ def _normal(key: str) -> str:
     if key == _DOCKER_KEY:
         return DEFAULT_REGISTRY
     scheme, separator, rest = key.partition("://")
-    name = rest.partition("/")[0] if separator else scheme.rstrip("/")
-    return DEFAULT_REGISTRY if name in {"index.docker.io", "registry-1.docker.io"} else name
+    return canonical_prefix(rest.partition("/")[0] if separator else scheme.rstrip("/"))
 
 
 def _parse_entry(entry: _Entry, key: str) -> Login | None:

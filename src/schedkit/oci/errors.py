@@ -10,9 +10,14 @@ RegistryError
 
 from __future__ import annotations
 
+from schedkit.model.images import brief
+
 
 class RegistryError(Exception):
-    """Anything that can go wrong with a registry; the message names it."""
+    """Anything that can go wrong with a registry; the message names it, and is never long."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(brief(message))
 
 
 class NotFound(RegistryError):  # noqa: N818  # what happened, not what it is

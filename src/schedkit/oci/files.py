@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _PIECE = 256 * 1024
 
 
+@contextmanager
+def opened(folder: Path, *below: str, make: bool = False) -> Iterator[int]:
+    """The folder of these names below the first, as a descriptor; no link among them is followed."""
+    current = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for at, name in enumerate(below, start=1):
+            inner = _entered(current, name, folder.joinpath(*below[:at]), make=make)
+            os.close(current)
+            current = inner
+        yield current
+    finally:
+        os.close(current)
+
+
+def _entered(parent: int, name: str, path: Path, *, make: bool) -> int:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            raise OSError(f"{path} is a link, or no folder; links are not followed") from error
+        raise
+
+
 def write_whole(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
     """Replace the file by these pieces; if one cannot be had, or the machine stops, it is as before."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
-    scratch = Path(name)
+    with opened(path.parent) as folder:
+        write_in(folder, path.name, pieces, mode=mode)
+
+
+def write_in(folder: int, name: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+    """As `write_whole`, in a folder that is open."""
+    scratch = f".unfinished-{secrets.token_hex(8)}"
+    created = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(scratch, created, 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             for piece in pieces:
@@ -24,19 +59,34 @@ def write_whole(path: Path, pieces: Iterable[bytes], *, mode: int = 0o644) -> No
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        scratch.replace(path)
+        os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        scratch.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(scratch, dir_fd=folder)
         raise
-    _sync_folder(path.parent)
+    os.fsync(folder)
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:
     """A regular file's content; `OSError` for links, pipes and devices, which could be or do anything."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path} is not a regular file")
+    with opened(path.parent) as folder:
+        file = open_in(folder, path.name)
+    return pieces_of(file)
+
+
+def open_in(folder: int, name: str) -> BinaryIO:
+    """A regular file in a folder that is open; `OSError` for anything else, as `read_pieces`."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.fdopen(os.open(name, flags, dir_fd=folder), "rb")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(f"{name} is not a regular file")
+
+
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """The file's content; it is closed after the last piece."""
+    with file:
         while piece := file.read(_PIECE):
             yield piece
 
@@ -48,13 +98,5 @@ def locked(path: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,7 @@ class Unguarded(OSError):  # noqa: N818 - a state of the folder
 
 def make_folder(folder: Path) -> None:
     """Make the folder, for its owner alone, unless it is there; `Unguarded` if others can write to it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(_open(folder))
+    os.close(_open(folder, make=True))
 
 
 def read_file(folder: Path, name: str, *, limit: int) -> bytes:
@@ -41,8 +41,8 @@ def read_file(folder: Path, name: str, *, limit: int) -> bytes:
         return file.read(limit + 1)[:limit]
 
 
-def _open(folder: Path) -> int:
-    """The folder, after every folder on the way to it was looked at."""
+def _open(folder: Path, *, make: bool = False) -> int:
+    """The folder, after every folder on the way to it was looked at, and made if it has to be."""
     current = os.open("/", _FOLDER)
     path = Path("/")
     names = folder.absolute().parts[1:]
@@ -50,6 +50,9 @@ def _open(folder: Path) -> int:
         _check(os.fstat(current), path, is_last=not names)
         for at, name in enumerate(names, start=1):
             path /= name
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=current)
             below = os.open(name, _FOLDER, dir_fd=current)
             os.close(current)
             current = below

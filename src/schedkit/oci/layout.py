@@ -7,22 +7,23 @@ fallback tag, as in a registry that does not know the referrers API.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from schedkit.model import documents, manifests
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository
+from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository, shown
 from schedkit.oci import files
-from schedkit.oci.contents import content_of, read_index, read_manifest, verified
-from schedkit.oci.errors import NotFound, Refused, TooLarge, Unreachable
+from schedkit.oci.contents import index_of, read_index, read_manifest, verified
+from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Reader
 
 _NAME = "org.opencontainers.image.ref.name"
 _CONTAINERD_NAME = "io.containerd.image.name"  # by which `ctr images import` names what it finds
 _VERSION = "1.0.0"
+_BLOBS = ("blobs", "sha256")
 
 
 class Layout:
@@ -60,7 +61,8 @@ class Layout:
             content = self.resolve(Reference(repository, tag=digest.fallback_tag))
         except NotFound:
             return ()
-        return read_index(content.data, what=f"{self._folder}: {digest.fallback_tag}").manifests
+        index = read_index(content.data, what=f"{self._folder}: {digest.fallback_tag}")
+        return tuple(map(manifests.bare_entry, index.manifests))
 
     def tags(self, repository: Repository) -> tuple[str, ...]:
         """All tags, sorted."""
@@ -79,11 +81,20 @@ class Layout:
     ) -> bool:
         """Store a blob unless it is there; whether it was read."""
         self._prepare()
-        path = self._path(descriptor.digest)
-        if path.is_file() and path.stat().st_size == descriptor.size:
+        if self._holds(descriptor):
             return False
-        with _written(path):
-            files.write_whole(path, verified(read(), descriptor, what=str(descriptor.digest)))
+        pieces = verified(read(), descriptor, what=str(descriptor.digest))
+        with _written(self._path(descriptor.digest)), files.opened(self._folder, *_BLOBS, make=True) as blobs:
+            files.write_in(blobs, descriptor.digest.encoded, pieces)
+        return True
+
+    def _holds(self, descriptor: Descriptor) -> bool:
+        """Whether those very bytes are there: of a file that somebody handed over, a size says nothing."""
+        try:
+            for _ in verified(self._pieces(descriptor.digest), descriptor, what=str(descriptor.digest)):
+                pass
+        except RegistryError:
+            return False
         return True
 
     def push_manifest(self, repository: Repository, content: Content, *, tag: str | None = None) -> None:
@@ -99,7 +110,7 @@ class Layout:
     def _list_referrer(self, repository: Repository, subject: Digest, entry: Descriptor) -> None:
         with self._changing():
             others = [other for other in self.referrers(repository, subject) if other.digest != entry.digest]
-            index = content_of(manifests.render_index([*others, entry]), manifests.IMAGE_INDEX)
+            index = index_of([*others, entry])
             self.push_blob(repository, index.descriptor, lambda: (index.data,))
             self._write_entry(repository, subject.fallback_tag, index.descriptor)
 
@@ -114,7 +125,7 @@ class Layout:
         others = [other for other in self._entries() if _name(other) != name]
         index = self._folder / "index.json"
         with _written(index):
-            files.write_whole(index, (manifests.render_index([*others, entry]),))
+            files.write_whole(index, (index_of([*others, entry]).data,))
 
     def _entry(self, repository: Repository, tag: str) -> Descriptor:
         wanted = (f"{repository}:{tag}", tag)
@@ -123,7 +134,7 @@ class Layout:
         if found:
             return found[0]
         names = sorted(filter(None, map(_name, entries)))
-        offer = f"it has {', '.join(names[:10])}" if names else "nothing in it has a name"
+        offer = f"it has {', '.join(map(shown, names[:10]))}" if names else "nothing in it has a name"
         raise NotFound(f"{self._folder} has no {wanted[0]}: {offer}")
 
     def _entries(self) -> tuple[Descriptor, ...]:
@@ -134,23 +145,29 @@ class Layout:
         except InvalidDocument as error:
             raise Refused(str(error)) from error
         if version != _VERSION:
-            raise Refused(f"{self._folder} is a layout of version {version!r}; only {_VERSION} is known")
+            raise Refused(
+                f"{self._folder} is a layout of version {shown(str(version))}; only {_VERSION} is known"
+            )
         return read_index(self._document("index.json"), what=f"{self._folder}/index.json").manifests
 
     def _document(self, name: str) -> bytes:
-        return _read_bounded(self._folder / name, missing=f"{self._folder} is not an image layout: no {name}")
+        missing = f"{self._folder} is not an image layout: no {name}"
+        return _bounded(_file_pieces(self._folder / name), self._folder / name, missing=missing)
 
     def _manifest(self, digest: Digest, *, served_as: str | None) -> Content:
-        data = _read_bounded(self._path(digest), missing=f"{self._folder} does not hold {digest}")
+        missing = f"{self._folder} does not hold {digest}"
+        data = _bounded(self._pieces(digest), self._path(digest), missing=missing)
         return read_manifest(data, served_as=served_as, expected=digest, what=f"{self._folder}: {digest}")
 
     def _pieces(self, digest: Digest) -> Iterator[bytes]:
-        path = self._path(digest)
-        with _read(path):
-            yield from files.read_pieces(path)
+        with _read(self._path(digest)):
+            with files.opened(self._folder, *_BLOBS) as blobs:
+                file = files.open_in(blobs, digest.encoded)
+            yield from files.pieces_of(file)
 
     def _path(self, digest: Digest) -> Path:
-        return self._folder / "blobs/sha256" / digest.encoded
+        """For messages: what is there is reached through folders that are open."""
+        return self._folder.joinpath(*_BLOBS, digest.encoded)
 
     def _prepare(self) -> None:
         """Make an empty layout where there is none; its mark comes last."""
@@ -158,10 +175,10 @@ class Layout:
         if mark.exists():
             return
         with _written(mark):
-            (self._folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
-            with files.locked(self._folder / ".lock"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with files.opened(self._folder, *_BLOBS, make=True), files.locked(self._folder / ".lock"):
                 if not mark.exists():
-                    files.write_whole(self._folder / "index.json", (manifests.render_index(()),))
+                    files.write_whole(self._folder / "index.json", (index_of(()).data,))
                     files.write_whole(mark, (documents.encode({"imageLayoutVersion": _VERSION}),))
 
     @contextmanager
@@ -179,14 +196,18 @@ def _is_tag(name: str) -> bool:
     return bool(name) and "/" not in name and ":" not in name
 
 
-def _read_bounded(path: Path, *, missing: str) -> bytes:
+def _file_pieces(path: Path) -> Iterator[bytes]:
+    with _read(path):
+        yield from files.read_pieces(path)
+
+
+def _bounded(pieces: Iterable[bytes], path: Path, *, missing: str) -> bytes:
     data = bytearray()
     try:
-        with _read(path):
-            for piece in files.read_pieces(path):
-                data += piece
-                if len(data) > manifests.LARGEST_MANIFEST:
-                    raise TooLarge(f"{path} has more than {manifests.LARGEST_MANIFEST} bytes")
+        for piece in pieces:
+            data += piece
+            if len(data) > manifests.LARGEST_MANIFEST:
+                raise TooLarge(f"{path} has more than {manifests.LARGEST_MANIFEST} bytes")
     except NotFound as error:
         raise NotFound(missing) from error
     return bytes(data)

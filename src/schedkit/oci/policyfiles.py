@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
+from schedkit.model.documents import repeated
+from schedkit.model.images import shown
 from schedkit.model.trust import InvalidPolicy, Read, TrustPolicy, parse_policy
 
 T = TypeVar("T")
@@ -63,12 +65,24 @@ def _content(file: Path, limit: int) -> bytes:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose keys are unique: the second of two would quietly replace the first."""
+    """YAML whose keys are unique: the second of two would quietly replace the first.
+
+    Nor has it aliases, by which a few lines become gigabytes, or tags, which a policy has no use for.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next value, unless it is written as an alias or has a tag."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # so say the stubs
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None) is not None:
+            what = "an alias" if isinstance(event, yaml.AliasEvent) else "a tag"
+            line = event.start_mark.line + 1
+            raise InvalidPolicy(f"line {line}: {what} is not accepted; write the value itself")
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
         """The mapping, unless a key stands in it twice."""
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
+        twice = repeated(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
         if twice is not None:
-            raise InvalidPolicy(f"line {node.start_mark.line + 1}: the key {twice!r} stands there twice")
+            line = node.start_mark.line + 1
+            raise InvalidPolicy(f"line {line}: the key {shown(twice)} stands there twice")
         return super().construct_mapping(node, deep)

@@ -43,6 +43,8 @@ class SignedStatement:
 
     found: str
     """Where it was found, for people."""
+    enveloped: bool
+    """Whether the payload came in an envelope, which says what it is; cosign 2's layers have none."""
     payload_type: str
     payload: bytes
     message: bytes

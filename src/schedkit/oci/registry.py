@@ -14,15 +14,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from schedkit.model import documents, manifests
+from schedkit.model import documents, grammar, manifests
 from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_REGISTRY, Descriptor, Digest, Reference, Repository
+from schedkit.model.images import (
+    DEFAULT_REGISTRY,
+    Descriptor,
+    Digest,
+    Reference,
+    Repository,
+    brief,
+    canonical_registry,
+)
 from schedkit.oci import uploads
 from schedkit.oci.addresses import join_address
 from schedkit.oci.answers import refuse_unfit
 from schedkit.oci.authentication import Credentials, NoCredentials, host_name
 from schedkit.oci.connections import Answer, Ask, Connection, Patience
-from schedkit.oci.contents import content_of, read_index, read_manifest, verified
+from schedkit.oci.contents import index_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback
@@ -35,6 +43,8 @@ T = TypeVar("T")
 _MOST_TAGS = 50_000
 _MOST_PAGES = 100
 _LARGEST_PAGE = manifests.LARGEST_MANIFEST
+_LARGEST_LIST = 8 * 1024 * 1024  # of all its pages
+_TAG = re.compile(grammar.TAG)
 _ACCEPTED = ", ".join((*manifests.MANIFEST_TYPES, *manifests.INDEX_TYPES))
 # what registries without the referrers API answer; the specification says 404
 _NO_REFERRERS_API = frozenset({400, 404, 405, 406, 501})
@@ -59,6 +69,7 @@ class Registry:
     def __init__(self, settings: Settings | None = None, credentials: Credentials | None = None) -> None:
         self._settings = settings or Settings()
         self._credentials = credentials or NoCredentials()
+        self._insecure = {canonical_registry(host) for host in self._settings.insecure}
         self._connections: dict[str, Connection] = {}
 
     def close(self) -> None:
@@ -115,19 +126,27 @@ class Registry:
     def referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
         """What claims to refer to that digest; only each one's own manifest says whether it does.
 
-        Mirrors often hold an image without what refers to it: an empty list sends us on to the next place.
+        Mirrors often hold an image without what refers to it: an empty list sends us on to the next place. If
+        that is the origin, and it is away, the mirror's word is all there is.
         """
+        answered: list[Repository] = []
 
         def read(place: Repository) -> tuple[Descriptor, ...]:
             found = self._listed_referrers(place, digest) or self._tagged_referrers(place, digest)
+            answered.append(place)
             if not found and place != repository:
                 raise NotFound(f"{place} lists nothing that refers to {digest}")
             return found
 
-        return self._anywhere(repository, read)
+        try:
+            return self._anywhere(repository, read)
+        except Unreachable:
+            if answered:
+                return ()
+            raise
 
     def tags(self, repository: Repository) -> tuple[str, ...]:
-        """All tags, sorted."""
+        """All tags, sorted; names that no reference could have are left out."""
         return self._anywhere(repository, self._tags)
 
     def push_blob(
@@ -155,8 +174,7 @@ class Registry:
         others = self._tagged_referrers(repository, subject)
         if entry.digest in {other.digest for other in others}:
             return
-        data = manifests.render_index([*others, entry])
-        index = content_of(data, manifests.IMAGE_INDEX)
+        index = index_of([*others, entry])
         uploads.push_manifest(self._connection(repository), repository, index, subject.fallback_tag)
 
     def _anywhere(self, repository: Repository, read: Callable[[Repository], T]) -> T:
@@ -172,7 +190,8 @@ class Registry:
             return read(origin)
         except RegistryError as error:
             if failures:
-                error.args = (f"{error} (and before that, its mirrors: {'; '.join(failures)})",)
+                said = brief("; ".join(failures))
+                error.args = (f"{error} (and before that, its mirrors: {said})",)
             raise
 
     def _manifest(self, place: Repository, identifier: str, digest: Digest | None) -> Content:
@@ -221,7 +240,8 @@ class Registry:
         for page in self._pages(ask):
             if page.status in _NO_REFERRERS_API or _content_type(page) != manifests.IMAGE_INDEX:
                 return ()
-            found += read_index(page.body, what=f"the list of referrers of {place}@{digest}").manifests
+            index = read_index(page.body, what=f"the list of referrers of {place}@{digest}")
+            found += map(manifests.bare_entry, index.manifests)
             if len(found) > manifests.MOST_ENTRIES:
                 raise TooLarge(f"{place}@{digest} has more than {manifests.MOST_ENTRIES} referrers")
         return tuple(found)
@@ -232,13 +252,16 @@ class Registry:
             content = self._manifest(place, digest.fallback_tag, None)
         except NotFound:
             return ()
-        return read_index(content.data, what=f"{place}:{digest.fallback_tag}").manifests
+        index = read_index(content.data, what=f"{place}:{digest.fallback_tag}")
+        return tuple(map(manifests.bare_entry, index.manifests))
 
     def _pages(self, ask: Ask) -> Iterator[Answer]:
         """A list, page by page; the next one is looked for nowhere but on the same host."""
         ends = self._settings.patience.ends(time.monotonic())
+        left = _LARGEST_LIST
         for _ in range(_MOST_PAGES):
-            page = self._connection(ask.repository).read(ask, limit=_LARGEST_PAGE, ends=ends)
+            page = self._connection(ask.repository).read(ask, limit=min(_LARGEST_PAGE, left), ends=ends)
+            left -= len(page.body)
             yield page
             following = _next_page(page, ask)
             if following is None:
@@ -249,7 +272,7 @@ class Registry:
     def _connection(self, repository: Repository) -> Connection:
         host = _HOSTS.get(repository.registry, repository.registry)
         if host not in self._connections:
-            plain = host in self._settings.insecure or is_loopback(host_name(host))
+            plain = repository.registry in self._insecure or is_loopback(host_name(host))
             self._connections[host] = Connection(
                 host,
                 self._transport,
@@ -266,9 +289,10 @@ class _Tags(msgspec.Struct):
 
 def _read_tags(page: Answer, repository: Repository) -> tuple[str, ...]:
     try:
-        return documents.decode(page.body, _Tags, what=f"the list of tags of {repository}").tags
+        tags = documents.decode(page.body, _Tags, what=f"the list of tags of {repository}").tags
     except InvalidDocument as error:
         raise Refused(str(error)) from error
+    return tuple(tag for tag in tags if _TAG.fullmatch(tag))
 
 
 def _next_page(page: Answer, ask: Ask) -> Ask | None:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from schedkit.model.images import shown
 from schedkit.model.trust import TrustPolicy
 from schedkit.oci import guarded
 
+SIGSTORE: Final = "https://tuf-repo-cdn.sigstore.dev"
+"""The public Sigstore's update repository: whose root the embedded one is an older copy of."""
 TRUSTED_ROOT: Final = "trusted_root.json"
 ORIGIN: Final = "origin.json"
 MAX_ROOT: Final = 1 << 20
@@ -60,12 +62,6 @@ class DatedRoot:
         return f"the trusted root is {days} days old, and {why}: run `schedctl trust update`"
 
 
-def default_folder(environment: Mapping[str, str], home: Path) -> Path:
-    """Where this user's updated root is."""
-    base = environment.get("XDG_DATA_HOME", "")
-    return (Path(base) if base.startswith("/") else home / ".local/share") / "schedkit" / "trust"
-
-
 def embedded() -> DatedRoot:
     """The public Sigstore's root as this package has it: the one that needs no network."""
     origin = msgspec.json.decode(embedded_file(ORIGIN), type=Origin)
@@ -77,8 +73,11 @@ def embedded_file(name: str) -> bytes:
     return (Path(__file__).with_name("sigstore") / name).read_bytes()
 
 
-def current(folder: Path) -> DatedRoot:
-    """The updated root of that folder, or the embedded one where there is none that can be believed."""
+def current(folder: Path, *, source: str = SIGSTORE) -> DatedRoot:
+    """The updated root of that folder, or the embedded one where there is none that can be believed.
+
+    A root from elsewhere than `source` is not: other authorities count for policies alone that name them.
+    """
     packaged = embedded()
     try:
         origin = msgspec.json.decode(guarded.read_file(folder, ORIGIN, limit=MAX_ROOT), type=Origin)
@@ -87,7 +86,16 @@ def current(folder: Path) -> DatedRoot:
         return packaged
     except (OSError, msgspec.DecodeError) as error:
         return replace(packaged, why_not_newer=f"the updated root in {folder} is not used: {error}")
+    if (why_not := _why_not(updated.origin, source)) is not None:
+        return replace(packaged, why_not_newer=f"the updated root in {folder} is not used: {why_not}")
     return updated if updated.origin.taken >= packaged.origin.taken else packaged
+
+
+def _why_not(origin: Origin, source: str) -> str | None:
+    if origin.source != source:
+        return f"it is from {shown(origin.source)}; name it as trustedRoot in a policy"
+    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1)
+    return f"it is dated {origin.taken}, which is to come" if origin.taken > tomorrow else None
 
 
 def document_for(policy: TrustPolicy, usual: DatedRoot) -> bytes:

@@ -46,6 +46,7 @@ def parse_layer(payload: bytes, annotations: Mapping[str, str], found: str) -> S
         raise malformed("an annotation of the layer is longer than any signature needs")
     return SignedStatement(
         found=found,
+        enveloped=False,
         payload_type=MEDIA_TYPE,
         payload=payload,
         message=payload,

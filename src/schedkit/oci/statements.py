@@ -7,14 +7,13 @@ from typing import Final
 import msgspec
 
 from schedkit.model.trust import Refusal, Step
-from schedkit.oci import simplesigning
 from schedkit.oci.parsing import json_document
 from schedkit.oci.proofs import SignedStatement
 
 IN_TOTO: Final = "application/vnd.in-toto+json"
 SIGNATURE_PREDICATE: Final = "https://sigstore.dev/cosign/sign/v1"
 _STATEMENTS: Final = ("https://in-toto.io/Statement/v1", "https://in-toto.io/Statement/v0.1")
-_SIMPLE_KINDS: Final = ("cosign container image signature", "https://sigstore.dev/cosign/sign/v1")
+_SIMPLE_KINDS: Final = ("cosign container image signature", SIGNATURE_PREDICATE)  # cosign 2, and 3
 _MAX_SUBJECTS: Final = 64
 
 
@@ -43,14 +42,14 @@ class _Simple(msgspec.Struct, frozen=True):
 
 def check_statement(signed: SignedStatement, digest: str, predicates: tuple[str, ...]) -> None:
     """Steps 5 and 6: it is a signature of an image, and of this image."""
-    if signed.payload_type == simplesigning.MEDIA_TYPE:
+    if not signed.enveloped:
         _check_simple(signed, digest)
     elif signed.payload_type == IN_TOTO:
         _check_in_toto(signed, digest, predicates)
     else:
         raise Refusal(
             Step.STATEMENT,
-            f"what was signed is of the kind {signed.payload_type[:80]!r}, no statement about an image",
+            f"what was signed is of the kind {signed.payload_type[:80]!r}; an envelope holds {IN_TOTO}",
         )
 
 

@@ -7,9 +7,10 @@ bodies, which general clients handle by themselves, do not exist here.
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
+from schedkit.oci.deadlines import capped
 from schedkit.oci.errors import Refused, RegistryError, Unreachable
 from schedkit.oci.proxies import Proxies, parse_proxy
 
@@ -27,6 +29,9 @@ SILENCE_S = 30.0
 _CONNECTIONS = 8
 _IDLE_S = 30.0
 _MOST_HEADERS = 100
+_MOST_ADDRESSES = 8  # of one host
+
+Resolve = Callable[[str, int], Sequence[str]]
 
 # When the operation that is under way in this thread must have ended, on the monotonic clock.
 _ends: ContextVar[float] = ContextVar("ends")
@@ -70,9 +75,10 @@ class Response:
 class Transport:
     """Connections that are kept open between requests; close it when done."""
 
-    def __init__(self, *, tls: ssl.SSLContext, proxies: Proxies) -> None:
+    def __init__(self, *, tls: ssl.SSLContext, proxies: Proxies, resolve: Resolve | None = None) -> None:
         self._tls = tls
         self._proxies = proxies
+        self._resolve = resolve or addresses_of
         self._pools: dict[str, httpcore2.ConnectionPool] = {}
 
     def send(self, request: Request, *, ends: float) -> Response:
@@ -100,7 +106,7 @@ class Transport:
                 max_connections=_CONNECTIONS,
                 max_keepalive_connections=_CONNECTIONS,
                 keepalive_expiry=_IDLE_S,
-                network_backend=_Backend(),
+                network_backend=_Backend(self._resolve),
             )
         return self._pools[proxy]
 
@@ -151,7 +157,7 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
 @contextmanager
 def _deadline(ends: float) -> Iterator[None]:
     """Let nothing in this block wait past the deadline; a body that is sent may have an earlier one."""
-    token = _ends.set(ends)
+    token = _ends.set(capped(ends))
     try:
         yield
     finally:
@@ -213,6 +219,9 @@ class _Stream(httpcore2.NetworkStream):
 
 
 class _Backend(httpcore2.SyncBackend):
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
     def connect_tcp(
         self,
         host: str,
@@ -221,8 +230,27 @@ class _Backend(httpcore2.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
-        """As the library does it, within what is left of the operation."""
-        return _Stream(super().connect_tcp(host, port, _left(timeout), local_address, socket_options))
+        """One address after the other, each with its share of what is left: many of them wait no longer."""
+        ends = time.monotonic() + _left(timeout)
+        addresses = self._resolve(host, port)[:_MOST_ADDRESSES]
+        for number, address in enumerate(addresses):
+            share_s = (ends - time.monotonic()) / (len(addresses) - number)
+            try:
+                inner = super().connect_tcp(address, port, _left(share_s), local_address, socket_options)
+                return _Stream(inner)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                if number == len(addresses) - 1:
+                    raise
+        raise AssertionError("the last address connects or raises")
+
+
+def addresses_of(host: str, port: int) -> Sequence[str]:
+    """All addresses of the host, each once, in the order in which the system would try them."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore2.ConnectError(str(error)) from error
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _left(timeout: float | None) -> float:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from schedkit.oci import files, guarded, rootfiles
-from schedkit.oci.rootfiles import MAX_ROOT, ORIGIN, TRUSTED_ROOT, DatedRoot, Origin
+from schedkit.oci.rootfiles import MAX_ROOT, ORIGIN, SIGSTORE, TRUSTED_ROOT, DatedRoot, Origin
 from schedkit.oci.trustedroots import InvalidRoot, parse_root
-
-SIGSTORE: Final = "https://tuf-repo-cdn.sigstore.dev"
 
 
 class UpdateFailed(Exception):  # noqa: N818 - what happened

@@ -1,8 +1,8 @@
 """Verdicts that were reached before: an image that was verified need not be fetched evidence for again.
 
 A verdict is good for the same digest in the same repository under the same policy, key files and trusted
-root. Whatever changes one of them asks for another verdict; an outage changes none. Refusals are not kept:
-somebody may sign in the meantime.
+root, from the same version of schedkit, and for thirty days. Whatever changes one of them asks for another
+verdict; an outage changes none. Refusals are not kept: somebody may sign in the meantime.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typing import Final
 
 import msgspec
 
+from schedkit import __version__
 from schedkit.model import documents
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import files, guarded
+from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Content, Source
 
 _MAX_VERDICT: Final = 16 << 10
+LONGEST: Final = dt.timedelta(days=30)
+MOST_FILES: Final = 512
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +40,7 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     issuer: str | None
     time: dt.datetime | None
     mode: Mode
+    reached: dt.datetime
 
 
 def default_folder(environment: Mapping[str, str], home: Path) -> Path:
@@ -45,8 +50,12 @@ def default_folder(environment: Mapping[str, str], home: Path) -> Path:
 
 
 def beliefs(policy: TrustPolicy, root: bytes) -> str:
-    """Everything that a verdict rests on besides the image, as one name."""
-    return hashlib.sha256(f"{policy.fingerprint} {hashlib.sha256(root).hexdigest()}".encode()).hexdigest()
+    """Everything that a verdict rests on besides the image, as one name.
+
+    The version is part of it: a verdict must not outlive a verifier that was wrong.
+    """
+    rests_on = f"{__version__} {policy.fingerprint} {hashlib.sha256(root).hexdigest()}"
+    return hashlib.sha256(rests_on.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,14 @@ class Verdicts:
         guarded.make_folder(self.folder)
         file = self.folder / _name(verified.digest, verified.repository, believed)
         files.write_whole(file, [to_json(verified, believed)], mode=0o600)
+        _keep_newest(self.folder)
+
+
+def _keep_newest(folder: Path) -> None:
+    """Let the folder not grow with everything that was ever run."""
+    by_age = sorted(folder.iterdir(), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
+    for file in by_age[MOST_FILES:]:
+        file.unlink(missing_ok=True)
 
 
 def to_json(verified: Verified, believed: str) -> bytes:
@@ -80,17 +97,23 @@ def to_json(verified: Verified, believed: str) -> bytes:
         verified.issuer,
         verified.time,
         verified.mode,
+        dt.datetime.now(dt.UTC),
     )
     return documents.encode(kept)
 
 
 def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Verified | None:
-    """The verdict in bytes that nobody else can have written; None if it is none, or about something else."""
+    """The verdict in bytes that nobody else can have written; None: it is none, old, or about another."""
     try:
         kept = msgspec.json.decode(data, type=_Kept)
     except (msgspec.DecodeError, RecursionError):
         return None
     if (kept.digest, kept.repository, kept.beliefs) != (digest, repository, believed):
+        return None
+    if (
+        kept.reached.tzinfo is None
+        or not dt.timedelta(0) <= dt.datetime.now(dt.UTC) - kept.reached <= LONGEST
+    ):
         return None
     return _attest(
         digest=digest,
@@ -117,7 +140,10 @@ def verify_once(
     believed, repository = beliefs(policy, root), str(reference.repository)
     if reference.digest is not None and (found := verdicts.find(reference.digest, repository, believed)):
         return found
-    content = source.resolve(reference)
+    try:
+        content = source.resolve(reference)
+    except Refused as error:
+        raise Refusal(Step.DIGEST, f"the registry's answer is no good: {error}") from error
     if found := verdicts.find(content.descriptor.digest, repository, believed):
         return found
     verified = _verify(source, reference, content, policy, root)

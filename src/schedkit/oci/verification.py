@@ -18,6 +18,7 @@ from cryptography import x509
 from schedkit.model.images import Digest, Reference, Repository
 from schedkit.model.trust import Mode, NamedFile, Refusal, Rule, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import certificates, evidence, logbodies, signatures, statements, timestamps, transparency
+from schedkit.oci.deadlines import within
 from schedkit.oci.errors import Refused
 from schedkit.oci.parsing import UNREADABLE, quiet
 from schedkit.oci.proofs import SignedStatement
@@ -32,6 +33,7 @@ _IMAGES: Final = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
 
+VERIFICATION_S: Final = 120.0
 Keys = dict[NamedFile, PublicKey]
 
 
@@ -63,8 +65,14 @@ class Image:
 def verify(source: Source, image: Reference | Image, policy: TrustPolicy, root: TrustedRoot) -> Verified:
     """The proof that somebody whom the policy trusts signed the image; one good signature is enough.
 
-    Raises `Refusal` when there is none, and `RegistryError` when that could not be found out.
+    Raises `Refusal` when there is none, and `RegistryError` when that could not be found out, in two minutes
+    at the latest: however many signatures a slow registry lists.
     """
+    with within(VERIFICATION_S):
+        return _verify(source, image, policy, root)
+
+
+def _verify(source: Source, image: Reference | Image, policy: TrustPolicy, root: TrustedRoot) -> Verified:
     repository = image.repository
     rule = _rule(policy, repository)  # 1
     digest = _digest(source, image)  # 2

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from schedkit.oci.answers import read_bounded
+from schedkit.oci.answers import read_bounded, shown_host
 from schedkit.oci.connections import ALWAYS, Patience, failure, follow, persistently
 from schedkit.oci.errors import Refused
 from schedkit.oci.proxies import Proxies, is_loopback
@@ -24,8 +24,10 @@ def fetch(
 ) -> bytes:
     """What the URL serves, at most that many bytes; plain HTTP only from this machine. No login is sent."""
     parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise Refused(f"the URL for {shown_host(url)} has a login in it; leave it out, none is sent")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-        raise Refused(f"{url} is neither https nor on this machine: use an https URL")
+        raise Refused(f"{url.partition('?')[0]} is neither https nor on this machine: use an https URL")
     wait = patience or Patience()
     transport = Transport(tls=tls_context(ca_file), proxies=proxies or Proxies())
 

@@ -5,6 +5,7 @@ A container is a record, a snapshot as its filesystem, and a task: the prepared 
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,12 +17,16 @@ from typing import TYPE_CHECKING, Any
 from schedkit.runtimes import keptlogs, sockets
 from schedkit.runtimes.containerdcalls import CallError, Calls
 from schedkit.runtimes.containers import (
+    CREATION_LABEL,
+    KILL_TIMEOUT_S,
     NAMESPACE,
+    STARTED_AT_LABEL,
     Container,
     Exit,
     Output,
     State,
     Stopped,
+    shown,
 )
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
@@ -33,6 +38,7 @@ from schedkit.runtimes.errors import (
     no_such_container,
     not_started,
     refusal,
+    still_there,
 )
 
 if TYPE_CHECKING:
@@ -41,8 +47,6 @@ if TYPE_CHECKING:
 
 LOGS = Path("/var/log/schedkit/containerd")
 _OLDEST = (1, 6)
-# containerd does not remember when a program began
-_STARTED_AT = "org.schedkit.started-at"
 _STATES = (State.UNKNOWN, State.CREATED, State.RUNNING, State.EXITED, State.RUNNING, State.RUNNING)
 _KILLED = 128 + signal.SIGKILL
 
@@ -68,7 +72,10 @@ class Containerd:
     def has_image(self, reference: str) -> bool:
         """Whether the image can be run without loading it."""
         with self._doing(f"to look for {reference}"):
-            return self._found("Images.Get", name=reference) is not None
+            found = self._found("Images.Get", name=reference)
+        # a name is what somebody wrote there: only the digest says which image it is
+        digest = reference.partition("@")[2]
+        return found is not None and digest in ("", found.image.target.digest)
 
     def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
@@ -85,16 +92,17 @@ class Containerd:
 
         if not self.has_image(spec.image):
             raise ImageMissingError(f"containerd does not have {spec.image}", "load it first")
-        with self._doing(f"to create {spec.name}"):
-            containerdcreation.create_record(self._rpc, self._namespace, spec)
+        mark = os.urandom(16).hex()
         try:
+            with self._doing(f"to create {spec.name}"):
+                containerdcreation.create_record(self._rpc, self._namespace, spec, mark)
             containerdcreation.create_task(self._rpc, spec.name, self._logs)
             return self.inspect(spec.name)
         except CallError as error:
-            self._remove_quietly(spec.name)
+            self._undo_creation(spec.name, mark)
             raise not_started(self.name, spec.name, error.said) from error
         except BaseException:
-            self._remove_quietly(spec.name)
+            self._undo_creation(spec.name, mark)
             raise
 
     def start(self, container: str) -> None:
@@ -104,9 +112,10 @@ class Containerd:
             self._rpc.call("Tasks.Start", container_id=container)
         except CallError as error:
             raise not_started(self.name, container, error.said) from error
-        with self._doing(f"to remember when {container} began"):
-            changed = {"paths": [f"labels.{_STARTED_AT}"]}
-            record = {"id": container, "labels": {_STARTED_AT: datetime.now(UTC).isoformat()}}
+        # containerd does not remember when a program began; it has begun, also if that cannot be written down
+        with suppress(CallError, ContainerRuntimeError):
+            changed = {"paths": [f"labels.{STARTED_AT_LABEL}"]}
+            record = {"id": container, "labels": {STARTED_AT_LABEL: datetime.now(UTC).isoformat()}}
             self._rpc.call("Containers.Update", container=record, update_mask=changed)
 
     def containers(self) -> tuple[Container, ...]:
@@ -139,19 +148,26 @@ class Containerd:
         """How it ended, once it has; None if it still runs after that time."""
         if (found := self.inspect(container)).state is State.EXITED:
             return found.exit
-        with suppress(SilentError), self._doing(f"to wait for {container}"):
-            self._rpc.call("Tasks.Wait", container_id=container, timeout_s=timeout_s)
-            return self.inspect(container).exit
-        return None
+        try:
+            with self._doing(f"to wait for {container}"):
+                self._rpc.call("Tasks.Wait", container_id=container, timeout_s=timeout_s)
+        except SilentError:
+            return None
+        return self.inspect(container).exit
 
     def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
-        if self.inspect(container).state is not State.RUNNING or not self._kill(container, signal.SIGTERM):
+        found = self.inspect(container)
+        if found.state in {State.CREATED, State.EXITED}:
+            return Stopped(found.exit, forced=False)
+        if not self._kill(container, signal.SIGTERM):
             return Stopped(self.inspect(container).exit, forced=False)
         if ended := self.wait(container, timeout_s=grace_s):
             return Stopped(ended, forced=False)
         forced = self._kill(container, signal.SIGKILL)
-        return Stopped(self.wait(container), forced=forced)
+        if ended := self.wait(container, timeout_s=KILL_TIMEOUT_S):
+            return Stopped(ended, forced=forced)
+        raise still_there(self.name, container)
 
     def remove(self, container: str) -> None:
         """Delete it with its output, and kill it before if it still runs; it may be gone already."""
@@ -177,9 +193,11 @@ class Containerd:
     def _folder(self, container: str) -> Path:
         return self._logs / container.replace("/", "_")
 
-    def _remove_quietly(self, container: str) -> None:
+    def _undo_creation(self, container: str, mark: str) -> None:
+        """Remove what a creation has left: by its mark, for another container may have the name."""
         with suppress(ContainerRuntimeError):
-            self.remove(container)
+            if self._record(container).labels.get(CREATION_LABEL) == mark:
+                self.remove(container)
 
     def _end_of(self, container: str) -> Callable[[], bool]:
         """Whether it has ended by now; raises when containerd no longer answers."""
@@ -217,18 +235,19 @@ class Containerd:
     def _described(self, record: Any) -> Container:  # noqa: ANN401 - as above
         task = self._found("Tasks.Get", container_id=record.id)
         image = self._found("Images.Get", name=record.image)
-        began = record.labels.get(_STARTED_AT)
-        gone = State.EXITED if began else State.CREATED
-        state = gone if task is None else _STATES[task.process.status]
+        began = _parsed(record.labels.get(STARTED_AT_LABEL, ""))
+        # without a task it has ended, or was never more than a record
+        gone = State.EXITED if began else State.UNKNOWN
+        state = gone if task is None else dict(enumerate(_STATES)).get(task.process.status, State.UNKNOWN)
         return Container(
             id=record.id,
             name=record.id,
             image=record.image,
             image_id=image.image.target.digest if image else None,
-            labels={name: value for name, value in record.labels.items() if name != _STARTED_AT},
+            labels=shown(record.labels),
             state=state,
             created_at=_time(record.created_at),
-            started_at=datetime.fromisoformat(began) if began else None,
+            started_at=began,
             pid=task.process.pid if task and state is State.RUNNING else None,
             exit=self._exit(record.id, task.process) if task and state is State.EXITED else None,
         )
@@ -265,6 +284,14 @@ class Containerd:
             yield
         except CallError as error:
             raise refusal(self.name, doing, error.said) from error
+
+
+def _parsed(text: str) -> datetime | None:
+    """The time in a label; None if it is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _time(stamp: Any) -> datetime | None:  # noqa: ANN401 - a class made at run time

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from schedkit.runtimes import containerdimages, ocispec
+from schedkit.runtimes import containerdimages, keptlogs, ocispec
 from schedkit.runtimes.containerdcalls import CallError, Calls
-from schedkit.runtimes.containers import PROVIDER_LABEL
-from schedkit.runtimes.errors import ContainerRuntimeError, NameTakenError
+from schedkit.runtimes.containers import CREATION_LABEL, PROVIDER_LABEL
+from schedkit.runtimes.errors import NameTakenError, RefusedError
 from schedkit.runtimes.specs import Spec
 
 _KEEPER = Path(__file__).with_name("logkeeper.py")
 _SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
 
-def create_record(rpc: Calls, namespace: str, spec: Spec) -> None:
-    """The container and its filesystem, or neither."""
-    config = containerdimages.config_of(rpc, spec.image)
-    chain = containerdimages.chain_id(tuple(json.loads(config)["rootfs"]["diff_ids"]))
+def create_record(rpc: Calls, namespace: str, spec: Spec, mark: str) -> None:
+    """The container and its filesystem; after a failure the record, if there is one, carries the mark."""
+    config, chain = containerdimages.config_of(rpc, spec.image)
     rendered = ocispec.render(
         spec,
         ocispec.parse_program(config),
@@ -30,29 +28,29 @@ def create_record(rpc: Calls, namespace: str, spec: Spec) -> None:
         grantable=ocispec.granted(_own_capabilities()),
     )
     with containerdimages.lease(rpc) as held:
-        _record(rpc, spec, rendered, held)
-        try:
-            rpc.call("Snapshots.Prepare", parent=chain, lease=held, **_snapshot(spec.name))
-        except BaseException:
-            with suppress(CallError, ContainerRuntimeError):
-                rpc.call("Containers.Delete", id=spec.name)
-            raise
+        _record(rpc, spec, rendered, mark, held)
+        rpc.call("Snapshots.Prepare", parent=chain, lease=held, **_snapshot(spec.name))
 
 
 def create_task(rpc: Calls, name: str, logs: Path) -> None:
     """The prepared program, whose output will be kept below `logs`."""
-    logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        hint = f"see what is in the way at {logs}"
+        raise RefusedError(f"the output of {name} cannot be kept: {error}", hint) from error
+    keptlogs.remove(logs / name)  # of an earlier container of that name
     # containerd makes one argument of a name and one of its value, and mixes up several pairs
     keeper = f"binary://{sys.executable}?{urlencode({str(_KEEPER): str(logs)})}"
     mounts = rpc.call("Snapshots.Mounts", **_snapshot(name)).mounts
     rpc.call("Tasks.Create", container_id=name, rootfs=mounts, stdout=keeper, stderr=keeper)
 
 
-def _record(rpc: Calls, spec: Spec, rendered: dict[str, Any], held: str) -> None:
+def _record(rpc: Calls, spec: Spec, rendered: dict[str, Any], mark: str, held: str) -> None:
     record = {
         "id": spec.name,
         "image": spec.image,
-        "labels": dict([PROVIDER_LABEL]) | dict(spec.labels),
+        "labels": {**spec.labels, CREATION_LABEL: mark, **dict([PROVIDER_LABEL])},
         "runtime": {"name": "io.containerd.runc.v2"},
         "spec": {"type_url": _SPEC_TYPE, "value": json.dumps(rendered).encode()},
         "snapshotter": containerdimages.SNAPSHOTTER,

@@ -57,11 +57,15 @@ def chain_id(diff_ids: tuple[str, ...]) -> str:
     return chain
 
 
-def config_of(rpc: Calls, reference: str) -> bytes:
-    """The configuration of an image that was loaded."""
+def config_of(rpc: Calls, reference: str) -> tuple[bytes, str]:
+    """The configuration of an image that was loaded, and the name of the snapshot with its layers."""
     target = rpc.call("Images.Get", name=reference).image.target.digest
-    manifest = json.loads(_read(rpc, target))
-    return _read(rpc, manifest["config"]["digest"])
+    try:
+        config = _read(rpc, json.loads(_read(rpc, target))["config"]["digest"])
+        return config, chain_id(tuple(json.loads(config)["rootfs"]["diff_ids"]))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        problem = f"what containerd has as {reference} is no image of one platform"
+        raise BrokenImageError(problem, "load it with schedctl, by the digest of its manifest") from error
 
 
 def _read(rpc: Calls, digest: str) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Timer
 from typing import Any
 
 import grpc
@@ -21,18 +22,21 @@ from schedkit.runtimes.errors import NotAnsweringError, SilentError
 _DESCRIPTORS = Path(__file__).with_name("containerd.binpb")
 _PACKAGE = "schedkit.containerd"
 _TIMEOUT_S = 60.0
+_WRITE_TIMEOUT_S = 300.0  # for one piece of a blob, and for its verification
+_CANCELLED_HERE = "Locally cancelled"
 _SILENT = "see whether it still runs (`systemctl status containerd`), then try again"
 
 
 class Rpc:
     """Calls to the containerd behind a socket, all in one namespace."""
 
-    def __init__(self, socket: Path, namespace: str) -> None:
+    def __init__(self, socket: Path, namespace: str, *, write_timeout_s: float = _WRITE_TIMEOUT_S) -> None:
         self._pool = descriptor_pool.DescriptorPool()
         for file in descriptor_pb2.FileDescriptorSet.FromString(_DESCRIPTORS.read_bytes()).file:
             self._pool.Add(file)
         self._channel = grpc.insecure_channel(f"unix://{socket.absolute()}")
         self._namespace = namespace
+        self._write_timeout_s = write_timeout_s
 
     def message(self, kind: str, /, **fields: object) -> Any:  # noqa: ANN401 - a class made at run time
         """A message of containerd.proto."""
@@ -82,8 +86,9 @@ class Rpc:
         try:
             for request in requests:
                 outbox.put(request)
-                with _translated(None):
-                    next(answers)
+                with _within(self._write_timeout_s, answers):
+                    if next(answers, None) is None:
+                        raise NotAnsweringError("containerd ended the conversation", _SILENT, acted=True)
         finally:
             answers.cancel()
             outbox.put(None)
@@ -106,6 +111,18 @@ def _wire(method: MethodDescriptor) -> tuple[str, Any, Any]:
 
 
 @contextmanager
+def _within(timeout_s: float, call: Any) -> Iterator[None]:  # noqa: ANN401 - grpc has no types
+    """Give up on a call that says nothing for so long; gRPC itself only limits a call as a whole."""
+    timer = Timer(timeout_s, call.cancel)
+    timer.start()
+    try:
+        with _translated(timeout_s):
+            yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def _translated(timeout_s: float | None) -> Iterator[None]:
     """Say it in our words when a call fails."""
     try:
@@ -113,7 +130,8 @@ def _translated(timeout_s: float | None) -> Iterator[None]:
     except grpc.RpcError as error:
         code, said = error.code(), error.details() or ""
         # containerd may see first that our time is over, and has no code for it
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED or "context deadline exceeded" in said:
+        is_late = code is grpc.StatusCode.DEADLINE_EXCEEDED or said.startswith(_CANCELLED_HERE)
+        if is_late or "context deadline exceeded" in said:
             silence = f"containerd said nothing for {timeout_s or 0:.0f} s"
             raise SilentError(silence, _SILENT, acted=True) from error
         if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:

@@ -15,6 +15,7 @@ ContainerRuntimeError
 ├── NameTakenError            remove the container of that name, or choose another
 ├── StartError                the program could not be started; the runtime says why
 ├── LogsMissingError          this container's output was never kept
+├── StillThereError           it was killed, and is not gone: look at its processes
 └── RefusedError              the runtime refused for a reason that has no class here
 """
 
@@ -89,6 +90,10 @@ class LogsMissingError(ContainerRuntimeError):
     """Nobody kept the output of that container."""
 
 
+class StillThereError(ContainerRuntimeError):
+    """A container was killed, and some of it is left."""
+
+
 class RefusedError(ContainerRuntimeError):
     """The runtime understood, and refused."""
 
@@ -118,6 +123,12 @@ def no_such_container(runtime: str, container: str) -> NoSuchContainerError:
     return NoSuchContainerError(
         f"{runtime} has no container {container}", "`schedctl ps` lists those there are"
     )
+
+
+def still_there(runtime: str, container: str) -> StillThereError:
+    """The error for a container that SIGKILL does not end."""
+    hint = "see what its processes wait for (`ps -eo pid,stat,wchan:32,args`), then try again"
+    return StillThereError(f"{runtime} has killed {container}, and it is still there", hint)
 
 
 _LOGS = {"Podman": "journalctl -u podman", "containerd": "journalctl -u containerd"}

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -23,15 +23,15 @@ def read(
     folder: Path, *, tail: int | None = None, ended: Callable[[], bool] | None = None
 ) -> Iterator[Output]:
     """The last `tail` lines, or all that was written until now; with `ended` also what follows until then."""
-    with _Files(folder) as files:
+    with Files(folder) as files:
         _catch_up(folder)
         lines = files.lines()
-        yield from map(_output, lines if tail is None else deque(lines, maxlen=tail))
+        yield from _outputs(lines if tail is None else deque(lines, maxlen=tail))
         while ended:
             is_over = ended()  # asked first: what was written before the answer is read below
             if is_over:
                 _catch_up(folder)
-            yield from map(_output, files.lines())
+            yield from _outputs(files.lines())
             if is_over:
                 return
             time.sleep(_POLL_S)
@@ -53,13 +53,13 @@ def _catch_up(folder: Path) -> None:
         visit.recv(1)
 
 
-class _Files:
+class Files:
     """The previous and the current file, whose lines are read once each, also when the keeper rotates."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "log"
+        self.path = folder / "log"
         # in this order: rotated in between, both are the same file, and none is missed
-        self._current = _opened(self._path)
+        self._current = _opened(self.path)
         self._previous = _opened(folder / "log.1")
         if self._previous and self._current and _same(self._previous, self._current):
             self._previous.close()
@@ -78,15 +78,17 @@ class _Files:
             yield from _whole_lines(self._previous)
         if self._current:
             yield from _whole_lines(self._current)
-        while fresh := self._successor():
+        while fresh := self.successor():
             if self._current:
+                # once more: what came between our last look and the change is in the old one
+                yield from _whole_lines(self._current)
                 self._current.close()
             self._current = fresh
             yield from _whole_lines(fresh)
 
-    def _successor(self) -> BinaryIO | None:
+    def successor(self) -> BinaryIO | None:
         """The file that took the place of the current one; None if none did."""
-        fresh = _opened(self._path)
+        fresh = _opened(self.path)
         if fresh and self._current and _same(self._current, fresh):
             fresh.close()
             return None
@@ -110,6 +112,9 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
     file.seek(-len(line), os.SEEK_CUR)  # the rest of it is being written
 
 
-def _output(line: bytes) -> Output:
-    _, stream, mark, text = line.split(b" ", 3)
-    return Output(_STREAMS[stream], text if mark == b"F" else text[:-1])
+def _outputs(lines: Iterable[bytes]) -> Iterator[Output]:
+    """What was written; a line that no keeper wrote, or not to its end, is passed over."""
+    for line in lines:
+        _, stream, mark, text = (*line.split(b" ", 3), b"", b"", b"")[:4]
+        if stream in _STREAMS and mark in {b"F", b"P"}:
+            yield Output(_STREAMS[stream], text if mark == b"F" else text[:-1])

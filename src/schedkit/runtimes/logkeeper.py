@@ -59,7 +59,10 @@ class Keeper:
         with contextlib.suppress(OSError):
             if self._file < 0 or self._size + len(line) > FILE_LIMIT_BYTES:
                 self._rotate()
-            self._size += os.write(self._file, line)
+            if os.write(self._file, line) == len(line):
+                self._size += len(line)
+            else:  # the disk is full: half a line would spoil the next one as well
+                os.ftruncate(self._file, self._size)
 
     def _rotate(self) -> None:
         if self._file >= 0:
@@ -67,7 +70,7 @@ class Keeper:
             self._file = -1
             os.replace(self._current, self._previous)
         self._file = os.open(self._current, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = 0
+        self._size = os.fstat(self._file).st_size
 
 
 class Streams:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode  # pathlib has imported it already
 
 from schedkit.runtimes import podmanjson
-from schedkit.runtimes.containers import PROVIDER_LABEL, Container, Exit, Output, State, Stopped
+from schedkit.runtimes.containers import (
+    CREATION_LABEL,
+    KILL_TIMEOUT_S,
+    PROVIDER_LABEL,
+    Container,
+    Exit,
+    Output,
+    State,
+    Stopped,
+)
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
     ImageMissingError,
     NameTakenError,
     NoSuchContainerError,
+    NotAnsweringError,
     RefusedError,
     SilentError,
     TooOldError,
     no_such_container,
     not_started,
     refusal,
+    still_there,
 )
 from schedkit.runtimes.unixhttp import Answer, Request, Server
 
@@ -37,6 +49,9 @@ _SWITCHED = 101
 _LOAD_TIMEOUT_S = 600  # to unpack the layers, once it has all of them
 _SHORTEST_WAIT_S = 0.05  # no time at all would mean: do not even ask
 _LONG_POLL, _SHORT_POLL = "250ms", "10ms"  # how often Podman itself looks whether a container has ended
+_SHORTEST_PREFIX = 4  # of an id
+# Podman calls it stopped when its first process is gone, and exited once it has ended the others as well
+_ENDED, _TIDIED_UP = "condition=stopped&condition=exited", "condition=exited"
 
 
 class Podman:
@@ -77,43 +92,44 @@ class Podman:
         request = Request("POST", f"{_API}/images/load", body, kind, timeout_s=_LOAD_TIMEOUT_S)
         with self._server.ask(request) as answer:
             self._require(answer, f"to load {image.reference}")
-            names = json.loads(answer.read()).get("Names") or []
+            names = self._said(answer, dict).get("Names") or []
         # an answer without an error is no proof: Podman 4.3 has them for failures as well
         if image.reference not in names or not self.has_image(image.reference):
             raise refusal(self.name, f"to load {image.reference}", f"it kept {', '.join(names) or 'nothing'}")
 
     def create(self, spec: Spec) -> Container:
         """Prepare everything up to the start of the program; after a failure nothing is left."""
-        container = self._create(spec)
+        mark = os.urandom(16).hex()
         try:
-            self._advance(container, "init", spec.name)
-            return self.inspect(container)
+            made = self._create(spec, mark)
+            self._advance(made, "init", spec.name)
+            return self._inspect(made)
         except BaseException:
+            # found by its mark: Podman may have made it without being able to tell us its id
             with suppress(ContainerRuntimeError):
-                self.remove(container)
+                for listed in self._listed((CREATION_LABEL, mark)):
+                    self._remove(listed["Id"])
             raise
 
     def start(self, container: str) -> None:
         """Begin the program; raise `StartError` when it cannot be executed."""
-        self._advance(container, "start", container)
+        self._advance(self._id(container), "start", container)
 
     def containers(self) -> tuple[Container, ...]:
         """All of schedkit's, the oldest first, also those of the Go schedctl and those that have ended."""
-        filters = json.dumps({"label": ["=".join(PROVIDER_LABEL)]})
-        with self._ask("GET", "containers/json", all="true", filters=filters) as answer:
-            self._require(answer, "to list containers")
-            listed = json.loads(answer.read()) or []
+        listed = self._listed(PROVIDER_LABEL)
         return tuple(sorted(self._inspected(listed), key=lambda one: str(one.created_at)))
 
     def inspect(self, container: str) -> Container:
         """What is known about one."""
-        return podmanjson.container(self._inspect(container))
+        return self._inspect(self._id(container))
 
     def logs(self, container: str, *, tail: int | None = None, follow: bool = False) -> Iterator[Output]:
         """The last `tail` lines of its output, or all that was kept; `follow` goes on until its end."""
         wanted = {"stdout": "true", "stderr": "true", "follow": str(follow).lower()}
         wanted |= {"tail": str(tail)} if tail is not None else {}
-        with self._about(container, "GET", "logs", wanted, timeout_s=None if follow else 60) as answer:
+        found = self._id(container)
+        with self._about(found, "GET", "logs", wanted, timeout_s=None if follow else 60) as answer:
             self._require(answer, f"to show the output of {container}")
             yield from podmanjson.outputs(answer.pieces())
 
@@ -121,7 +137,7 @@ class Podman:
         """What its program writes, as it comes and until its end; asked before its start, none is missed."""
         wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": "false"}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
-        answer = self._about(container, "POST", "attach", wanted, headers=headers, timeout_s=None)
+        answer = self._about(self._id(container), "POST", "attach", wanted, headers=headers, timeout_s=None)
         if answer.status != _SWITCHED:
             with answer:
                 self._require(answer, f"to attach to {container}")
@@ -129,32 +145,58 @@ class Podman:
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""
-        return self._wait(container, timeout_s, poll=_LONG_POLL)
+        return self._wait(self._id(container), timeout_s, poll=_LONG_POLL)
 
     def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
-        if not self._kill(container, "SIGTERM"):
-            return Stopped(self.inspect(container).exit, forced=False)
-        if ended := self._wait(container, grace_s, poll=_SHORT_POLL):
-            return Stopped(ended, forced=False)
-        forced = self._kill(container, "SIGKILL")
-        return Stopped(self._wait(container, None, poll=_SHORT_POLL), forced=forced)
+        found, forced = self._id(container), False
+        if self._inspect(found).state is State.CREATED:
+            return Stopped(None, forced=False)
+        if self._kill(found, "SIGTERM") and not self._wait(found, grace_s, poll=_SHORT_POLL):
+            forced = self._kill(found, "SIGKILL")
+        if not self._is_reached(found, _TIDIED_UP, KILL_TIMEOUT_S, poll=_SHORT_POLL):
+            raise still_there(self.name, container)
+        return Stopped(self._inspect(found).exit, forced=forced)
 
     def remove(self, container: str) -> None:
         """Delete it with its output, and kill it before if it still runs; it may be gone already."""
-        path = f"containers/{_quoted(container)}"
+        with suppress(NoSuchContainerError):
+            self._remove(self._id(container))
+
+    def _id(self, word: str) -> str:
+        """The id of the container of schedkit's with that name or id; nobody else's is touched by a word."""
+        listed = {str(one["Id"]): one.get("Names") or () for one in self._listed(PROVIDER_LABEL)}
+        named = [one for one, names in listed.items() if word in names]
+        begun = [one for one in listed if len(word) >= _SHORTEST_PREFIX and one.startswith(word)]
+        found = named or begun
+        if len(found) != 1:
+            raise no_such_container(self.name, word)
+        return found[0]
+
+    def _listed(self, label: tuple[str, str]) -> list[dict[str, Any]]:
+        """What Podman's list says about the containers with a label, whatever their state."""
+        filters = json.dumps({"label": ["=".join(label)]})
+        with self._ask("GET", "containers/json", all="true", filters=filters) as answer:
+            self._require(answer, "to list containers")
+            found = self._said(answer, list | None) or []
+        # not left to the filter alone: what is found is what will be acted upon
+        return [one for one in found if (one.get("Labels") or {}).get(label[0]) == label[1]]
+
+    def _remove(self, found: str) -> None:
+        path = f"containers/{found}"
         with self._ask("DELETE", path, force="true", v="true", timeout="0") as answer:
             if answer.status != _NOT_FOUND:
-                self._require(answer, f"to remove {container}")
+                self._require(answer, f"to remove {found}")
 
-    def _create(self, spec: Spec) -> str:
+    def _create(self, spec: Spec, mark: str) -> str:
         from schedkit.runtimes.podmanspec import create_body  # noqa: PLC0415 - `status` goes without
 
         headers = {"Content-Type": "application/json", "Connection": "close"}
-        body = create_body(spec)
+        body = create_body(spec, mark)
         with self._server.ask(Request("POST", f"{_API}/containers/create", body, headers)) as answer:
             if answer.status in _OK:
-                return str(json.loads(answer.read())["Id"])
+                with self._understanding():
+                    return str(self._said(answer, dict)["Id"])
             said = podmanjson.reason(answer.read())
         if answer.status == _NOT_FOUND or "image not known" in said:
             raise ImageMissingError(f"Podman does not have {spec.image}: {said}", "load it first")
@@ -163,47 +205,53 @@ class Podman:
             raise NameTakenError(f"Podman has another container named {spec.name}", hint)
         raise refusal(self.name, f"to create {spec.name}", said)
 
-    def _advance(self, container: str, step: str, name: str) -> None:
-        with self._about(container, "POST", step) as answer:
+    def _advance(self, found: str, step: str, name: str) -> None:
+        with self._about(found, "POST", step) as answer:
             if answer.status not in (*_OK, _NOT_MODIFIED):
                 raise not_started(self.name, name, podmanjson.reason(answer.read()))
 
-    def _inspect(self, container: str) -> dict[str, Any]:
-        with self._about(container, "GET", "json") as answer:
-            self._require(answer, f"to inspect {container}")
-            found: dict[str, Any] = json.loads(answer.read())
-        return found
+    def _inspect(self, found: str) -> Container:
+        with self._about(found, "GET", "json") as answer:
+            self._require(answer, f"to inspect {found}")
+            said = self._said(answer, dict)
+        with self._understanding():
+            return podmanjson.container(said)
 
     def _inspected(self, listed: Iterable[dict[str, Any]]) -> Iterator[Container]:
         for one in listed:
             with suppress(NoSuchContainerError):  # it went between the two questions
-                yield self.inspect(one["Id"])
+                yield self._inspect(one["Id"])
 
-    def _wait(self, container: str, timeout_s: float | None, *, poll: str) -> Exit | None:
-        # two conditions: Podman calls it stopped when the process is gone, and exited once it has tidied up
-        query = f"condition=stopped&condition=exited&interval={poll}"
-        path = f"{_API}/containers/{_quoted(container)}/wait?{query}"
-        with suppress(SilentError):
-            patience_s = None if timeout_s is None else max(timeout_s, _SHORTEST_WAIT_S)
+    def _wait(self, found: str, timeout_s: float | None, *, poll: str) -> Exit | None:
+        if not self._is_reached(found, _ENDED, timeout_s, poll=poll):
+            return None
+        return self._inspect(found).exit
+
+    def _is_reached(self, found: str, conditions: str, timeout_s: float | None, *, poll: str) -> bool:
+        """Whether one of the conditions holds within that time; None: however long it takes."""
+        path = f"{_API}/containers/{found}/wait?{conditions}&interval={poll}"
+        patience_s = None if timeout_s is None else max(timeout_s, _SHORTEST_WAIT_S)
+        try:
             with self._server.ask(Request("POST", path, timeout_s=patience_s)) as answer:
-                _require_container(answer, container)
-                self._require(answer, f"to wait for {container}")
+                _require_container(answer, found)
+                self._require(answer, f"to wait for {found}")
                 answer.read()
-            return self.inspect(container).exit
-        return None
+        except SilentError:
+            return False
+        return True
 
-    def _kill(self, container: str, signal: str) -> bool:
-        """False: it does not run."""
-        with self._about(container, "POST", "kill", {"signal": signal}) as answer:
+    def _kill(self, found: str, signal: str) -> bool:
+        """False: it has ended."""
+        with self._about(found, "POST", "kill", {"signal": signal}) as answer:
             # versions differ in how they say that there is nothing to kill: look instead
-            if answer.status not in _OK and self.inspect(container).state is not State.RUNNING:
+            if answer.status not in _OK and self._inspect(found).state is State.EXITED:
                 return False
-            self._require(answer, f"to send {signal} to {container}")
+            self._require(answer, f"to send {signal} to {found}")
         return True
 
     def _about(
         self,
-        container: str,
+        found: str,
         method: str,
         what: str,
         query: Mapping[str, str] | None = None,
@@ -212,9 +260,9 @@ class Podman:
         timeout_s: float | None = 60,
     ) -> Answer:
         """An answer about a container that exists."""
-        path = f"{_API}/containers/{_quoted(container)}/{what}?{urlencode(query or {})}"
+        path = f"{_API}/containers/{found}/{what}?{urlencode(query or {})}"
         answer = self._server.ask(Request(method, path, headers=headers, timeout_s=timeout_s))
-        _require_container(answer, container)
+        _require_container(answer, found)
         return answer
 
     def _ask(self, method: str, path: str, **query: str) -> Answer:
@@ -223,6 +271,24 @@ class Podman:
     def _require(self, answer: Answer, doing: str) -> None:
         if answer.status not in _OK:
             raise refusal(self.name, doing, podmanjson.reason(answer.read()))
+
+    def _said(self, answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - JSON
+        """The answer, which is of that kind or an error."""
+        with self._understanding():
+            said = json.loads(answer.read())
+            if not isinstance(said, kind):
+                raise TypeError(f"it is a {type(said).__name__}")
+        return said
+
+    @contextmanager
+    def _understanding(self) -> Iterator[None]:
+        """Say it in our words when an answer is not what Podman documents."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            hint = "see which program has the socket, and name Podman's with --socket"
+            problem = f"an answer of Podman cannot be understood: {error!r}"
+            raise NotAnsweringError(problem, hint, acted=True) from error
 
 
 def _attached(answer: Answer) -> Iterator[Output]:

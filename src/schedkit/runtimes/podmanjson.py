@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from schedkit.runtimes.containers import Container, Exit, Output, State, Stream
+from schedkit.runtimes.containers import Container, Exit, Output, State, Stream, shown
 
 # stopping and paused ones still hold what they hold
 _STATES = {
@@ -34,7 +34,7 @@ def container(found: Mapping[str, Any]) -> Container:
         name=found["Name"],
         image=found["ImageName"],
         image_id=found["Image"] or None,
-        labels=dict(found["Config"].get("Labels") or {}),
+        labels=shown(found["Config"].get("Labels") or {}),
         state=status,
         created_at=time_of(found["Created"]),
         started_at=time_of(state["StartedAt"]),

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schedkit.runtimes.containers import PROVIDER_LABEL
+from schedkit.runtimes.containers import CREATION_LABEL, PROVIDER_LABEL
 from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Spec
 
 
-def create_body(spec: Spec) -> bytes:
-    """The container as libpod's `containers/create` wants it."""
+def create_body(spec: Spec, mark: str) -> bytes:
+    """The container as libpod's `containers/create` wants it; `mark` is what this creation is found by."""
     wanted: dict[str, Any] = {
         "name": spec.name,
         "image": spec.image,
         "command": list(spec.args),
         "env": dict(spec.env),
-        "labels": dict([PROVIDER_LABEL]) | dict(spec.labels),
+        "labels": {**spec.labels, CREATION_LABEL: mark, **dict([PROVIDER_LABEL])},
         "pidns": {"nsmode": "host"},
         "netns": {"nsmode": spec.network.value},
         "mounts": [_run_folder(), *map(_bind, spec.mounts)],

@@ -29,7 +29,7 @@ class Images(Protocol):
 
 
 class Runtime(Images, Protocol):
-    """A container runtime. A container is named by its id or its name."""
+    """A container runtime. A container is named by its id or its name, and those of others are not there."""
 
     @property
     def name(self) -> str:
@@ -60,7 +60,10 @@ class Runtime(Images, Protocol):
         """How it ended, once it has; None if it still runs after that time."""
 
     def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
-        """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
+        """SIGTERM, and SIGKILL for what still runs after that time; returns when all of it is gone.
+
+        What not even SIGKILL ends within a minute is a `StillThereError`.
+        """
 
     def remove(self, container: str) -> None:
         """Delete it with its output, and kill it before if it still runs; it may be gone already."""

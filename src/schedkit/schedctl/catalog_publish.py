@@ -11,8 +11,9 @@ from schedkit.oci.artifacts import pack_artifact
 from schedkit.oci.pushing import push
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Fields, answering
 from schedkit.schedctl.places import parse_new_image, require_layout
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 

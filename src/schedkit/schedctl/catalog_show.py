@@ -11,7 +11,8 @@ from schedkit.model.catalog import Layer, UnknownName, choose, stack
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.catalogs import Provenance
 from schedkit.schedctl.facts import Facts, facts, rows
-from schedkit.schedctl.output import Answer, Block, Fields, Result, Table, answering
+from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 

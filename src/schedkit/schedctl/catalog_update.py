@@ -16,7 +16,9 @@ from schedkit.oci.artifacts import read_artifact
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.catalogs import Provenance
 from schedkit.schedctl.errors import Problem, attempting
-from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Fields, answering
+from schedkit.schedctl.places import refuse_login
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.trusting import Trust, read_trust, trust_policy_option
 
@@ -45,19 +47,26 @@ def command(settings: Settings, source: str, sha256: str | None, trust_policy: s
     somebody signed it who is trusted, elsewhere because its checksum is known.
     """
     copy = catalogs.kept(os.environ)
+    refuse_login(source)
     with attempting(f"take the catalog from {source}"):
         reference = as_reference(source)
         if reference is not None and sha256 is None:
             fetched = _fetch_signed(settings, reference, read_trust(trust_policy))
-            _refuse_older(fetched, copy.provenance())
+            refuse_older(_signed(fetched.verified), copy.provenance())
         else:
             fetched = _fetch_known(settings, source, reference, sha256)
         entries = catalogs.parse_named(fetched.text, source)
-    before = catalogs.parse_file(copy.file) if copy.file.exists() else {}
+    before = copy.entries()
     provenance = _provenance(source, fetched)
     copy.replace(entries, provenance)
     updated = compare(before, entries, provenance, copy.file)
-    return Answer(updated, [_text(updated)])
+    return Answer(updated, [_text(updated)], warnings=_undated(fetched))
+
+
+def _undated(fetched: _Fetched) -> list[str]:
+    if fetched.verified is None or fetched.verified.time is not None:
+        return []
+    return ["nobody who is trusted says when this catalog was signed: an older one would not be noticed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +118,15 @@ def _require(found: str, wanted: str | None) -> None:
         raise Problem("the catalog is not the one that was meant", why=f"its sha256 is {found}")
 
 
-def _refuse_older(fetched: _Fetched, kept: Provenance | None) -> None:
+def refuse_older(now: str | None, kept: Provenance | None) -> None:
     """A registry could serve an old catalog, which was genuine once, to bring back what it pointed to."""
-    now, before = _signed(fetched.verified), kept.signed if kept else None
-    if now and before and now < before:
+    before = kept.signed if kept else None
+    if before and (now is None or now < before):
+        when = f"it was signed {now}" if now else "nobody who is trusted says when it was signed"
         raise Problem(
-            "the catalog is older than the one that is kept",
-            why=f"it was signed {now}, and the kept one {before}",
-            remedy="to go back all the same, give its --sha256",
+            "the catalog is older than the one that is kept, or may be",
+            why=f"{when}, and the kept one {before}",
+            remedy="to take it all the same, give its --sha256",
         )
 
 
@@ -127,12 +137,17 @@ def _signed(verified: Verified | None) -> str | None:
 
 def _provenance(source: str, fetched: _Fetched) -> Provenance:
     return Provenance(
-        source=source,
+        source=_without_query(source),
         sha256=catalogs.sha256(fetched.text),
         updated=datetime.now(UTC).isoformat(timespec="seconds"),
         signer=fetched.verified.signer if fetched.verified else None,
         signed=_signed(fetched.verified),
     )
+
+
+def _without_query(source: str) -> str:
+    """Scheme, host and path of a URL: what follows may be a secret."""
+    return source.partition("?")[0].partition("#")[0] if "://" in source else source
 
 
 def compare(before: Entries, now: Entries, provenance: Provenance, file: Path) -> CatalogUpdated:

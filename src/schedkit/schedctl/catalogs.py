@@ -7,6 +7,7 @@ note on where it came from.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,22 +54,35 @@ class Kept:
     def provenance(self) -> Provenance | None:
         """The note, or None when there is none that can be read."""
         with suppress(OSError, msgspec.MsgspecError):
-            return msgspec.json.decode(self.note.read_bytes(), type=Provenance)
+            note = guarded.read_file(self.folder, self.note.name, limit=MAX_BYTES)
+            return msgspec.json.decode(note, type=Provenance)
         return None
 
     def replace(self, entries: Entries, provenance: Provenance) -> None:
-        """Keep these entries; whoever reads meanwhile sees the old catalog or the new one."""
-        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        """Keep these entries; whoever reads meanwhile sees the old catalog or the new one.
+
+        The note comes last: it must not speak of a catalog that is not there.
+        """
+        try:
+            guarded.make_folder(self.folder)
+        except guarded.Unguarded as error:
+            raise Problem(f"no catalog is kept in {self.folder}", why=str(error)) from error
+        files.write_whole(self.file, (render_catalog(entries),))
         note = msgspec.json.format(msgspec.json.encode(provenance), indent=2)
         files.write_whole(self.note, (note, b"\n"))
-        files.write_whole(self.file, (render_catalog(entries),))
+
+    def entries(self) -> Entries:
+        """What is kept, or nothing where it is not there or damaged: it is about to be replaced."""
+        with suppress(OSError, InvalidCatalog):
+            return parse_catalog(guarded.read_file(self.folder, self.file.name, limit=MAX_BYTES))
+        return {}
 
 
 def kept(environment: Mapping[str, str]) -> Kept:
     """Where this user's updated copy lies, or would lie."""
     chosen = environment.get("XDG_DATA_HOME", "")
     base = Path(chosen) if chosen.startswith("/") else Path("~/.local/share").expanduser()
-    return Kept((base / "schedkit").resolve())
+    return Kept((base / "schedkit").absolute())
 
 
 def shipped() -> Layer:
@@ -76,18 +90,20 @@ def shipped() -> Layer:
     return Layer("schedkit", parse_catalog(SHIPPED.read_bytes()))
 
 
-def updated(copy: Kept, *, uid: int) -> Layer | None:
-    """The user's updated copy, or None when there is none; root believes only what nobody else can write."""
-    if not copy.file.exists():
-        return None
-    text = _read_guarded(copy) if uid == 0 else read_file(copy.file)
-    return Layer(UPDATED, parse_named(text, str(copy.file)))
+def updated(copy: Kept) -> Layer | None:
+    """The user's updated copy, or None when there is none; only what nobody else can write is believed."""
+    text = _read_guarded(copy)
+    return None if text is None else Layer(UPDATED, parse_named(text, str(copy.file)))
 
 
-def _read_guarded(copy: Kept) -> bytes:
+def _read_guarded(copy: Kept) -> bytes | None:
     try:
         return guarded.read_file(copy.folder, copy.file.name, limit=MAX_BYTES)
+    except FileNotFoundError:
+        return None
     except OSError as error:
+        if not os.path.lexists(copy.file):
+            return None
         remedy = f"delete {copy.file}, and take it again with `schedctl catalog update`"
         raise Problem("the updated catalog is not trusted", why=str(error), remedy=remedy) from error
 

@@ -35,9 +35,9 @@ class Problem(Exception):  # noqa: N818 - it is told to a user, who met a proble
         self.what, self.why, self.remedy = what, why, remedy
 
     def as_json(self) -> str:
-        """For programs; the same three parts."""
+        """For programs; the same three parts, in characters that no terminal obeys."""
         parts = {"what": self.what, "why": self.why, "next": self.remedy}
-        return json.dumps({"schema_version": SCHEMA_VERSION, "error": parts}, ensure_ascii=False)
+        return json.dumps({"schema_version": SCHEMA_VERSION, "error": parts})
 
     def as_text(self) -> str:
         """For people: one line for each part that there is."""

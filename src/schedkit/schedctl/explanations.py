@@ -8,6 +8,7 @@ from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import InvalidPolicy, Refusal, Step
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl.errors import Problem
 
 # what to do next; the first that fits
@@ -22,6 +23,7 @@ _TRUST_REMEDIES = {
     Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
     Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
 }
+_MOST_OTHERS = 5
 
 
 @singledispatch
@@ -60,8 +62,15 @@ def _(error: InvalidPolicy) -> Problem:
 
 @explain.register
 def _(error: Refusal) -> Problem:
-    others = "".join(f"; another signature: {other}" for other in error.others)
+    others = "".join(f"; another signature: {other}" for other in error.others[:_MOST_OTHERS])
+    if len(error.others) > _MOST_OTHERS:
+        others += f"; and {len(error.others) - _MOST_OTHERS} more"
     return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
+
+
+@explain.register
+def _(error: ContainerRuntimeError) -> Problem:
+    return Problem(str(error).removesuffix(f"; {error.hint}"), remedy=error.hint)
 
 
 @explain.register

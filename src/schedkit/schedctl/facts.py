@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from shlex import join
 
 import msgspec
@@ -39,6 +39,7 @@ class NeedsFacts(msgspec.Struct, frozen=True):
     boot_config: bool | None
     writable_run: bool | None
     capabilities: tuple[str, ...] | None
+    kernel_options: tuple[str, ...] | None  # of the kernel's config, without CONFIG_
 
 
 class CpuFacts(msgspec.Struct, frozen=True):
@@ -58,7 +59,9 @@ def facts(listed: Listed) -> Facts:
         name=listed.name,
         image=entry.image_uri,
         origin=listed.origin,
-        needs=NeedsFacts(needs.host_pid, needs.boot_config, needs.writable_run, needs.capabilities),
+        needs=NeedsFacts(
+            needs.host_pid, needs.boot_config, needs.writable_run, needs.capabilities, needs.kernel_options
+        ),
         cpu_contract=_cpu(entry.cpu_contract),
         **plain,
     )
@@ -117,8 +120,20 @@ def _needs(needs: NeedsFacts) -> list[str]:
         "the kernel's configuration in /boot": needs.boot_config,
         "a writable /run/scx": needs.writable_run,
     }
-    lines = [what for what, is_needed in wanted.items() if is_needed]
-    return [*lines, *([f"capabilities {', '.join(needs.capabilities)}"] if needs.capabilities else [])]
+    lines = [
+        what if is_needed else f"not {what}" for what, is_needed in wanted.items() if is_needed is not None
+    ]
+    lines += _listed("capabilities", needs.capabilities)
+    return lines + _listed(
+        "a kernel with", needs.kernel_options and [f"CONFIG_{one}" for one in needs.kernel_options]
+    )
+
+
+def _listed(what: str, names: Sequence[str] | None) -> list[str]:
+    """Nothing when it is not known."""
+    if names is None:
+        return []
+    return [f"{what} {', '.join(names)}" if names else f"no {what}"]
 
 
 def _honoured(contract: CpuFacts | None) -> list[str]:

@@ -13,7 +13,8 @@ from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import Chosen, choose_image
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.facts import Facts, facts, rows
-from schedkit.schedctl.output import Answer, Block, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Block, Fields, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 

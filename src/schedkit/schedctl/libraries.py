@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedkit.model.images import shown
 from schedkit.model.programs import InvalidProgram, Program, parse_program
 from schedkit.schedctl.errors import Problem
+
+_LONGEST = 90  # the archive's format has names of up to 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ def collect(file: Path, program: Program, folders: Sequence[Path]) -> Found:
     libraries: dict[str, bytes] = {}
     wanted = [*program.libraries]
     interpreter = Path(program.interpreter)
+    if not interpreter.is_absolute() or ".." in interpreter.parts or len(program.interpreter) > _LONGEST:
+        why = "an image has it at its own place: a whole path without `..`, of at most 90 characters"
+        raise Problem(f"the interpreter {shown(program.interpreter)} is not packaged", why=why)
     while wanted:
         name = wanted.pop()
         if name in libraries or name == interpreter.name:
@@ -48,10 +54,9 @@ def collect(file: Path, program: Program, folders: Sequence[Path]) -> Found:
 
 def _find(name: str, program: Program, folders: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:
     """The first library of that name for the program's platform; a machine may have several platforms'."""
-    if "/" in name:
-        raise Problem(
-            f"the library {name} is not packaged", why="the program names it by a path of its builder"
-        )
+    if "/" in name or len(name) > _LONGEST:
+        why = "the program names it by a path of its builder" if "/" in name else "its name is too long"
+        raise Problem(f"the library {shown(name)} is not packaged", why=why)
     for folder in folders:
         if (file := folder / name).is_file():
             data, library = read_program(file)

@@ -6,7 +6,8 @@ import click
 
 from schedkit.schedctl import wiring
 from schedkit.schedctl.facts import Facts, answer, facts
-from schedkit.schedctl.output import Answer, Result, Table, answering
+from schedkit.schedctl.output import Answer, Table, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 _HEADINGS = ("NAME", "KERNEL", "STATS", "PRESETS", "MEASURED", "IMAGE", "DESCRIPTION")

@@ -13,8 +13,9 @@ from schedkit.oci.copying import Copied, copy
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.output import Answer, Result, Table, answering
+from schedkit.schedctl.output import Answer, Table, answering
 from schedkit.schedctl.places import layout_folder, parse_prefix
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 
@@ -49,13 +50,14 @@ def command(settings: Settings, images: tuple[str, ...], to: str, version: str |
     """
     catalog = wiring.catalog(settings)
     chosen = [choose_image(catalog, image, version=version).reference for image in images]
-    copies = tuple(_mirror(settings, reference, to) for reference in chosen)
-    mirrored = Mirrored(place=to, images=copies)
-    return Answer(mirrored, [_table(mirrored)])
+    copies = [(reference, _mirror(settings, reference, to)) for reference in chosen]
+    described = (_describe(reference, destination(reference, to), copied) for reference, copied in copies)
+    mirrored = Mirrored(place=to, images=tuple(described))
+    warnings = [warning for _, copied in copies for warning in copied.warnings]
+    return Answer(mirrored, [_table(mirrored)], warnings=warnings)
 
 
-def _mirror(settings: Settings, reference: Reference, to: str) -> MirroredImage:
-    there = destination(reference, to)
+def _mirror(settings: Settings, reference: Reference, to: str) -> Copied:
     if sys.stderr is not None and sys.stderr.isatty():
         click.echo(f"copying {reference} …", err=True)
     with (
@@ -63,7 +65,7 @@ def _mirror(settings: Settings, reference: Reference, to: str) -> MirroredImage:
         wiring.source(settings) as source,
         wiring.target(settings, to) as target,
     ):
-        return _describe(reference, there, copy(source, target, reference, there))
+        return copy(source, target, reference, destination(reference, to))
 
 
 def destination(reference: Reference, to: str) -> Reference:

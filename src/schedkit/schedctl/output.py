@@ -7,36 +7,31 @@ A verb returns an `Answer`: a result whose schema is published, and the same for
 from __future__ import annotations
 
 import functools
+import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
-import msgspec
 
-from schedkit.schedctl.errors import SCHEMA_VERSION, ExitCode, explain, printable, report
+from schedkit.schedctl.errors import ExitCode, explain, printable, report
+
+if TYPE_CHECKING:  # msgspec takes longer to import than `status` takes for all the rest
+    from schedkit.schedctl.results import Result
 
 Format: TypeAlias = Literal["text", "json", "yaml"]
 FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verb found out or did. Fields may be added; those that exist keep their name and meaning."""
-
-    schema_version: str = SCHEMA_VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows under headings."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(NamedTuple):
     """Names with their values; a value of several lines is continued below itself."""
 
     pairs: Sequence[tuple[str, str]]
@@ -45,14 +40,13 @@ class Fields:
 Block: TypeAlias = str | Table | Fields
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A result, how people read it, and how the verb ends."""
 
-    result: Result
+    result: Result | Mapping[str, Any]
     text: Sequence[Block] = ()
     exit_code: ExitCode = ExitCode.DONE
-    warnings: Sequence[str] = field(default=())  # for people, on stderr
+    warnings: Sequence[str] = ()  # for people, on stderr
 
 
 def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
@@ -63,18 +57,25 @@ def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
     )
     @functools.wraps(verb)
     def command(*args: Any, output: Format, **settings: Any) -> None:  # noqa: ANN401 - click passes what the verb declared
-        try:
+        with telling_problems(as_json=output == "json"):
             answer = verb(*args, **settings)
-        except Exception as error:
-            problem = explain(error)
-            if problem is None:
-                raise
-            report(problem, as_json=output == "json")
-            raise SystemExit(ExitCode.FAILED) from None
         emit(answer, output)
         raise SystemExit(answer.exit_code)
 
     return command
+
+
+@contextmanager
+def telling_problems(*, as_json: bool = False) -> Iterator[None]:
+    """Explain on stderr what went wrong, and exit 1; a mistake of ours stays one."""
+    try:
+        yield
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        report(problem, as_json=as_json)
+        raise SystemExit(ExitCode.FAILED) from None
 
 
 def emit(answer: Answer, output: Format) -> None:
@@ -92,20 +93,25 @@ def render(answer: Answer, output: Format) -> str:
     """The answer as it is piped, with the line break at its end."""
     match output:
         case "json":
-            return (
-                msgspec.json.format(msgspec.json.encode(answer.result, enc_hook=str), indent=2).decode()
-                + "\n"
-            )
+            return json.dumps(_plain(answer.result), indent=2, ensure_ascii=False) + "\n"
         case "yaml":
             return _yaml(answer.result)
         case "text":
             return "".join(f"{line}\n" for line in render_lines(answer.text))
 
 
-def _yaml(result: Result) -> str:
+def _yaml(result: Result | Mapping[str, Any]) -> str:
     import yaml  # noqa: PLC0415 - most answers are not asked for in YAML
 
-    return str(yaml.safe_dump(msgspec.to_builtins(result, enc_hook=str), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(_plain(result), sort_keys=False, allow_unicode=True))
+
+
+def _plain(result: Result | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(result, Mapping):
+        return dict(result)
+    from schedkit.schedctl.results import to_plain  # noqa: PLC0415 - as above
+
+    return to_plain(result)
 
 
 def render_lines(blocks: Iterable[Block]) -> Iterable[str]:

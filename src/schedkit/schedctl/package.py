@@ -16,8 +16,9 @@ from schedkit.oci.pushing import push
 from schedkit.schedctl import wiring
 from schedkit.schedctl.errors import Problem, attempting
 from schedkit.schedctl.libraries import collect, read_program
-from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Fields, answering
 from schedkit.schedctl.places import parse_new_image, require_layout
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")

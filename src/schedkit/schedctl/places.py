@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from schedkit.model.images import InvalidReference, Reference, Repository, parse_reference, parse_repository
+from schedkit.model.images import (
+    InvalidReference,
+    Reference,
+    Repository,
+    canonical_registry,
+    parse_reference,
+    parse_repository,
+)
 from schedkit.schedctl.errors import Problem
 
 _LAYOUT = "oci:"
@@ -45,9 +52,9 @@ def parse_prefix(place: str) -> Repository:
         read = parse_repository(f"{registry}/{path or 'x'}")
     except InvalidReference as error:
         raise Problem(f"{place!r} is no place for images", why=str(error), remedy=remedy) from error
-    if read.registry != registry:
+    if read.registry != canonical_registry(registry):
         raise Problem(f"{place!r} is no place for images", why=f"{registry!r} is no registry", remedy=remedy)
-    return Repository(registry, path)
+    return Repository(read.registry, path)
 
 
 def parse_mirrors(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -59,7 +66,17 @@ def parse_mirrors(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
             raise Problem(
                 f"{word!r} is no mirror", remedy="write ORIGIN=COPY, such as ghcr.io=registry.example/ghcr"
             )
-        for place in (origin, copy):
-            parse_prefix(place)
-        found[origin] = (*found.get(origin, ()), copy.rstrip("/"))
+        meant, place = (_prefix_text(parse_prefix(side)) for side in (origin, copy))
+        found[meant] = (*found.get(meant, ()), place)
     return found
+
+
+def refuse_login(url: str) -> None:
+    """Let no URL with a login pass: it would be kept and shown where others can read it."""
+    if "://" in url and "@" in url.partition("://")[2].partition("/")[0]:
+        remedy = "leave it out; no login is sent to fetch a file"
+        raise Problem("the URL has a login in it", remedy=remedy)
+
+
+def _prefix_text(prefix: Repository) -> str:
+    return str(prefix).rstrip("/")

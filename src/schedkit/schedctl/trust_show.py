@@ -7,7 +7,8 @@ import msgspec
 
 from schedkit.model.patterns import Pattern
 from schedkit.model.trust import Exactly, Rule
-from schedkit.schedctl.output import Answer, Block, Fields, Result, Table, answering
+from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.trusting import Trust, read_trust, trust_policy_option
 
 

@@ -12,12 +12,13 @@ from schedkit.oci import rootfiles, trustupdate
 from schedkit.oci.rootfiles import DatedRoot
 from schedkit.oci.trustupdate import UpdateFailed
 from schedkit.schedctl.errors import Problem
-from schedkit.schedctl.output import Answer, Fields, Result, answering
-from schedkit.schedctl.trusting import root_folder
+from schedkit.schedctl.output import Answer, Fields, answering
+from schedkit.schedctl.results import Result
+from schedkit.schedctl.trusting import root_folder_of
 
 
 class TrustUpdated(Result, frozen=True, kw_only=True):
-    """The root that counts from now on."""
+    """The root that was fetched."""
 
     source: str
     taken: str
@@ -27,7 +28,7 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--url", default=trustupdate.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
+@click.option("--url", default=rootfiles.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
 @click.option(
     "--root",
     "first_root",
@@ -37,9 +38,12 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
 )
 @answering
 def command(url: str, first_root: Path | None) -> Answer:
-    """Fetch the newest Sigstore root, verified from the one that is known."""
-    folder = root_folder(os.environ)
-    before = rootfiles.current(folder)
+    """Fetch the newest Sigstore root, verified from the one that is known.
+
+    The public one counts from then on. That of another Sigstore counts for policies that name its file.
+    """
+    folder = root_folder_of(os.environ, url)
+    before = rootfiles.current(folder, source=url)
     today = datetime.now(UTC).date()
     known = first_root.read_bytes() if first_root else None
     try:
@@ -47,7 +51,9 @@ def command(url: str, first_root: Path | None) -> Answer:
     except UpdateFailed as error:
         raise Problem("the root was not refreshed; the one in use stays", why=str(error)) from error
     updated = _describe(before, now, folder)
-    return Answer(updated, [_text(updated)])
+    file = folder / rootfiles.TRUSTED_ROOT
+    elsewhere = f"this is not the public Sigstore: write `trustedRoot: {file}` into a policy to use it"
+    return Answer(updated, [_text(updated)], warnings=[] if url == rootfiles.SIGSTORE else [elsewhere])
 
 
 def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedkit.model.images import Reference
-from schedkit.model.trust import TrustPolicy, Verified, default_policy
+from schedkit.model.trust import InvalidPolicy, TrustPolicy, Verified, default_policy
 from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.sources import Source
@@ -52,7 +53,10 @@ class Trust:
         from schedkit.oci import trustedroots  # noqa: PLC0415 - `admit` may do without
 
         check_policy(self.policy)
-        return trustedroots.parse_root(self.document)
+        try:
+            return trustedroots.parse_root(self.document)
+        except trustedroots.InvalidRoot as error:
+            raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
 
 
 def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
@@ -86,5 +90,12 @@ def read_trust(path: str | None) -> Trust:
 
 
 def root_folder(environment: Mapping[str, str]) -> Path:
-    """Where `schedctl trust update` keeps a newer root."""
+    """Where `schedctl trust update` keeps a newer root of the public Sigstore."""
     return catalogs.kept(environment).folder / "sigstore"
+
+
+def root_folder_of(environment: Mapping[str, str], url: str) -> Path:
+    """Where it keeps the root of that Sigstore; each one's by itself, since no two trust the same."""
+    if url == rootfiles.SIGSTORE:
+        return root_folder(environment)
+    return catalogs.kept(environment).folder / "sigstores" / hashlib.sha256(url.encode()).hexdigest()[:16]

@@ -8,7 +8,8 @@ from schedkit.model.trust import Verified
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.output import Answer, Fields, Result, answering
+from schedkit.schedctl.output import Answer, Fields, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.trusting import Trust, read_trust, trust_policy_option
 

@@ -8,7 +8,8 @@ from schedkit.model.versions import is_evidence, sort_versions
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.output import Answer, Result, answering
+from schedkit.schedctl.output import Answer, answering
+from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 

@@ -1,4 +1,7 @@
-"""Where `schedctl` is put together: nothing else constructs what talks to the outside."""
+"""Where `schedctl` is put together: nothing else constructs what talks to the outside.
+
+All that only some verbs need is imported where it is used: `status` is to start quickly.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,67 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedkit.model.catalog import MAX_BYTES, Layer, Listed, stack
-from schedkit.schedctl import catalogs
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.places import layout_folder, parse_mirrors
 from schedkit.schedctl.settings import Settings
 
 if TYPE_CHECKING:
+    from schedkit.model.catalog import Layer, Listed
     from schedkit.oci.layout import Layout
     from schedkit.oci.registry import Registry
     from schedkit.oci.sources import Source
     from schedkit.oci.targets import Target
+    from schedkit.runtimes.port import Runtime
+
+ROOT = Path("/")  # of the machine whose kernel is looked at
+LOCK = Path("/run/schedctl.lock")
+SOCKETS = {"podman": Path("/run/podman/podman.sock"), "containerd": Path("/run/containerd/containerd.sock")}
+
+
+def runtimes(settings: Settings) -> dict[str, Runtime]:
+    """The runtimes whose sockets are there, by driver, the chosen one first; none has been asked anything."""
+    return {driver: runtime(settings, driver) for driver in drivers(settings) if _is_there(settings, driver)}
+
+
+def drivers(settings: Settings) -> list[str]:
+    """All of them, the chosen one first."""
+    return sorted(SOCKETS, key=lambda driver: driver != settings.driver)
+
+
+def _is_there(settings: Settings, driver: str) -> bool:
+    """Whether it is worth importing; one that we may not see counts, and says so itself when it is asked."""
+    try:
+        socket_of(settings, driver).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def runtime(settings: Settings, driver: str) -> Runtime:
+    """The runtime of that driver."""
+    socket = socket_of(settings, driver)
+    if driver == "podman":
+        from schedkit.runtimes.podman import Podman  # noqa: PLC0415 - see above
+
+        return Podman(socket)
+    from schedkit.runtimes.containerd import Containerd  # noqa: PLC0415 - as above
+
+    return Containerd(socket)
+
+
+def socket_of(settings: Settings, driver: str) -> Path:
+    """Where the runtime listens; a socket that was named is that of the chosen driver."""
+    named = settings.socket if driver == settings.driver else None
+    return Path(named) if named else SOCKETS[driver]
 
 
 def layers(settings: Settings) -> list[Layer]:
     """The catalogs that count, from the lowest to the highest."""
-    copy = catalogs.updated(catalogs.kept(os.environ), uid=os.geteuid())
+    from schedkit.model.catalog import Layer  # noqa: PLC0415 - as above
+    from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
+
+    copy = catalogs.updated(catalogs.kept(os.environ))
     named = settings.catalog
     chosen = Layer(named, catalogs.parse_named(read_anywhere(settings, named), named)) if named else None
     return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
@@ -31,15 +79,23 @@ def layers(settings: Settings) -> list[Layer]:
 
 def catalog(settings: Settings) -> dict[str, Listed]:
     """All schedulers by name."""
+    from schedkit.model.catalog import stack  # noqa: PLC0415 - as above
+
     return stack(layers(settings))
 
 
 def read_anywhere(settings: Settings, place: str) -> bytes:
     """What lies at a path or URL; of a file at most one byte more than a catalog may have."""
+    from schedkit.model.catalog import MAX_BYTES  # noqa: PLC0415 - as above
+    from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
+
     if "://" not in place:
         return catalogs.read_file(Path(place))
     from schedkit.oci import web  # noqa: PLC0415 - an HTTP client is only for those who name a URL
     from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.schedctl.places import refuse_login  # noqa: PLC0415 - as above
+
+    refuse_login(place)
 
     with attempting(f"fetch {place}"):
         return web.fetch(place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ))
@@ -55,6 +111,7 @@ def registry(settings: Settings) -> Registry:
     from schedkit.oci.credentials import files_of  # noqa: PLC0415 - as above
     from schedkit.oci.mirrors import Mirrors  # noqa: PLC0415 - as above
     from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.schedctl.places import parse_mirrors  # noqa: PLC0415 - as above
 
     reached = oci.Settings(
         insecure=frozenset(settings.insecure_registries),
@@ -78,6 +135,8 @@ def source(settings: Settings) -> Iterator[Source]:
 @contextmanager
 def target(settings: Settings, to: str | None) -> Iterator[Target]:
     """Where images are stored: the layout that was named, else the registry in their name."""
+    from schedkit.schedctl.places import layout_folder  # noqa: PLC0415 - as above
+
     folder = layout_folder(to) if to else None
     if folder is not None:
         yield _layout(folder)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from schedkit.sked.settings import Settings, parse_address, parse_bool
+from schedkit.sked.settings import Settings, parse_address, parse_bool, variable_of
 
 T = TypeVar("T")
 Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
@@ -40,7 +40,7 @@ _BOOL, _ADDRESS = _Word("boolean", parse_bool), _Word("address", parse_address)
 
 def _flag(name: str, text: str, *short: str, **settings: Any) -> Decorator:  # noqa: ANN401  # click's
     """A flag that is an environment variable, too."""
-    variable = f"SKED_{name.removeprefix('--').replace('-', '_').upper()}"
+    variable = variable_of(name.removeprefix("--"))
     return click.option(name, *short, envvar=variable, show_envvar=True, help=text, **settings)
 
 

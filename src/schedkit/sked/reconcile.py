@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import time
 from collections.abc import Generator
 from contextlib import suppress
 from http import HTTPStatus
@@ -52,6 +53,8 @@ DEPLOYING, REPORTING = 16, 8  # workers
 # a DaemonSet that was just written has a status a moment later: one write of ours instead of two
 _DAEMON_SET_SETTLES_S = 1.0
 _STATUS_SPACING_S = 1.0
+# how long a status waits, at most, while DaemonSets wait for the API server
+YIELDS_S = 10.0
 # what no watch shows is looked at that often
 LOOK_AGAIN_S = 10.0
 
@@ -74,6 +77,7 @@ class Reconciler:
         # whose DaemonSet this process has written, or failed to: what keeps one from being written is not
         # known before, and a status without it would be taken back a moment later
         self._tried: set[Key] = set()
+        self._yielding: dict[Key, float] = {}  # whose status waits for DaemonSets, and until when
         self.deploying: Controller[Key] = Controller(
             "daemonsets", self.deploy, workers=DEPLOYING, observe=observe
         )
@@ -175,6 +179,8 @@ class Reconciler:
 
     async def report(self, key: Key) -> Result:
         """Write the status, if it changed."""
+        if self._yields(key):
+            return Result(_STATUS_SPACING_S)
         observation = self._observe(key)
         if observation is None:
             return DONE
@@ -187,6 +193,14 @@ class Reconciler:
         if report.look_again_at is None:
             return DONE
         return Result(max(0.0, (report.look_again_at - dt.datetime.now(dt.UTC)).total_seconds()))
+
+    def _yields(self, key: Key) -> bool:
+        """Whether DaemonSets go first: each costs the API server less than a status. Not for ever."""
+        now = time.monotonic()
+        if self.deploying.queue.overdue and now < self._yielding.setdefault(key, now + YIELDS_S):
+            return True
+        self._yielding.pop(key, None)
+        return False
 
     async def perform(self, key: Key, observation: Observation, action: Action) -> None:
         """Carry out one action; the only place where the cluster is changed."""
@@ -255,6 +269,7 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         self._refusals.pop(key, None)
         self._tried.discard(key)
+        self._yielding.pop(key, None)
         self._cluster.sight(key, None)
         self._verifications.forget(key)
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from schedkit.kube.errors import ConfigError
-from schedkit.sked.settings import Address
+from schedkit.sked.settings import Address, variable_of
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
 _READING = frozenset({"GET", "HEAD"})
@@ -34,9 +34,9 @@ class _Server(web.Server):
 
 @asynccontextmanager
 async def listening(
-    address: Address, routes: Mapping[str, Handler], tls: SSLContext | None = None
+    address: Address, routes: Mapping[str, Handler], tls: SSLContext | None = None, *, flag: str
 ) -> AsyncIterator[None]:
-    """Answer these paths for the length of the block."""
+    """Answer these paths for the length of the block, on the address that this flag gave."""
 
     async def answer(request: web.BaseRequest) -> web.Response:
         handler = routes.get(request.path.rstrip("/"))
@@ -50,13 +50,13 @@ async def listening(
     runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
     try:
-        async with await _bound(server, address, tls):
+        async with await _bound(server, address, tls, flag):
             yield
     finally:
         await runner.cleanup()
 
 
-async def _bound(server: _Server, address: Address, tls: SSLContext | None) -> asyncio.Server:
+async def _bound(server: _Server, address: Address, tls: SSLContext | None, flag: str) -> asyncio.Server:
     """Not by web.TCPSite, which lets a stranger take a minute for a handshake."""
     limit_s = _HANDSHAKE_S if tls else None
     try:
@@ -64,8 +64,8 @@ async def _bound(server: _Server, address: Address, tls: SSLContext | None) -> a
             server, address.host, address.port, ssl=tls, ssl_handshake_timeout=limit_s
         )
     except OSError as error:
-        flags = "--health-probe-bind-address or --metrics-bind-address"
-        raise ConfigError(f"nothing can be served on {address}: {error.strerror}; change {flags}") from error
+        remedy = f"change --{flag} or {variable_of(flag)}; 0 turns it off"
+        raise ConfigError(f"nothing can be served on {address}: {error.strerror}; {remedy}") from error
 
 
 def plain(status: int, text: str) -> web.Response:

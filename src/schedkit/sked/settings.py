@@ -48,6 +48,11 @@ class Settings:
     log_level: str
 
 
+def variable_of(flag: str) -> str:
+    """The environment variable that says the same as a flag, which is named without its dashes."""
+    return f"SKED_{flag.replace('-', '_').upper()}"
+
+
 def parse_bool(text: str) -> bool:
     """Read a word for yes or no; raise `ValueError` with those there are."""
     for value, words in _WORDS.items():

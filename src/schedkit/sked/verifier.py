@@ -19,27 +19,30 @@ from schedkit.model.trust import Refusal, Step, TrustPolicy, default_policy, par
 from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles
-from schedkit.oci.errors import NotFound, RegistryError, Unreachable
+from schedkit.oci.deadlines import within
+from schedkit.oci.errors import NotFound, Refused, RegistryError, Unreachable
 from schedkit.oci.proxies import read_proxies
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.sources import Content, Source
 from schedkit.sked.verifierprotocol import Answer, Request
 
 LONGEST_S: Final = 120
-_OPERATION_S: Final = 25  # of a registry: several of them fit into the whole
+# a registry that is slow gets a word in its last seconds, where a process that is ended would not
+_WHOLE_S: Final = 100
+_OPERATION_S: Final = 25
 _MAX_WORDS: Final = 600
 
 
 def answer(request: Request) -> Answer:
     """The answer; errors other than those of registries and signatures are let through."""
     try:
-        with _registry(request) as source:
+        with within(_WHOLE_S), _registry(request) as source:
             return _found_out(request, source)
     except InvalidReference as error:
         return _distrusted(request, Step.DIGEST, str(error))
     except Refusal as refusal:
         return _distrusted(request, refusal.step, refusal.why)
-    except NotFound as error:
+    except (NotFound, Refused) as error:
         return _distrusted(request, Step.DIGEST, str(error))
     except RegistryError as error:
         wait_s = error.retry_after_s if isinstance(error, Unreachable) else None

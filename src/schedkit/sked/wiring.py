@@ -48,6 +48,8 @@ _log = structlog.get_logger()
 
 def run(settings: Settings) -> None:
     """Run the operator until SIGTERM or Ctrl-C; raise `LeaseLostError` if another took over."""
+    if settings.metrics_bind_address and settings.metrics_secure and settings.metrics_cert_path:
+        certificates.Mounted(settings.metrics_cert_path)  # or raises, before a cluster is looked for
     connection = config.discover(settings.kubeconfig, context=settings.context)
     SSLProtocol.max_size = _TLS_BUFFER
     asyncio.run(_operate(settings, connection))
@@ -135,7 +137,8 @@ class Manager:
             return
         health = Health(self._cluster.informers)
         self._background.append(health.run)
-        await self._stack.enter_async_context(listening(address, health.routes))
+        probes = listening(address, health.routes, flag="health-probe-bind-address")
+        await self._stack.enter_async_context(probes)
         _log.info("probes_served", address=str(address))
 
     async def _serve_metrics(self, address: Address) -> None:
@@ -147,7 +150,7 @@ class Manager:
             else self._metrics.page
         )
         tls, keep = await self._metrics_tls() if is_secure else (None, asyncio.Event().wait)
-        async with listening(address, {"/metrics": page}, tls):
+        async with listening(address, {"/metrics": page}, tls, flag="metrics-bind-address"):
             _log.info("metrics_served", address=str(address), secure=is_secure)
             await keep()
 

@@ -1,0 +1,63 @@
+"""One look at this machine: what its kernel runs, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedkit.kernel import sysfs
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.owners import Hold, Proof
+
+if TYPE_CHECKING:  # all that proving needs is imported only while a scheduler is attached
+    from schedkit.model.evidence import Evidence
+
+_LOOKS = 3
+
+
+def _gather(root: Path) -> Evidence:
+    from schedkit.kernel import ownership  # noqa: PLC0415 - as above
+
+    return ownership.gather(root)
+
+
+def observe(root: Path, *, gather: Callable[[Path], Evidence] = _gather) -> HostObservation:
+    """What the kernel runs and who holds it, both of the same moment.
+
+    Processes are looked at only while a scheduler is attached. An answer that names no holder is looked for
+    twice: a process that starts or ends while we look would seem to be none.
+    """
+    observation = _look(root, gather)
+    for _ in range(_LOOKS - 1):
+        if observation.proof.hold not in {Hold.NOBODY, Hold.UNKNOWN}:
+            break
+        previous, observation = observation, _look(root, gather)
+        if previous.proof == observation.proof:
+            break
+    return observation
+
+
+def _look(root: Path, gather: Callable[[Path], Evidence]) -> HostObservation:
+    kernel = sysfs.read(root)
+    for _ in range(_LOOKS):
+        if kernel.state is not State.ENABLED:
+            return HostObservation(kernel)
+        evidence, before = gather(root), kernel
+        kernel = sysfs.read(root)
+        if _is_same_attachment(before, kernel):
+            return HostObservation(kernel, _prove(kernel, evidence))
+    return HostObservation(
+        kernel, Proof(Hold.UNKNOWN, reason="schedulers come and go faster than we can look")
+    )
+
+
+def _prove(kernel: SchedExt, evidence: Evidence) -> Proof:
+    from schedkit.model.evidence import prove  # noqa: PLC0415 - as above
+
+    return prove(kernel, evidence)
+
+
+def _is_same_attachment(one: SchedExt, other: SchedExt) -> bool:
+    return (one.state, one.ops, one.enable_seq) == (other.state, other.ops, other.enable_seq)

@@ -1,0 +1,67 @@
+"""Announcements of the kernel when a scheduler is attached or goes: no polling is needed.
+
+An attachment that fails is announced by nobody.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from schedkit.model.exits import Announcement, Change
+
+_KOBJECT_UEVENT = 15
+_FROM_THE_KERNEL = 1  # the group that udev does not write to
+_PATH = "/kernel/sched_ext/root"
+_SIZE = 1 << 16
+_UNKNOWN_OPS = "(efault)"
+
+
+class Listener:
+    """A socket that hears every announcement from the moment it is made."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _KOBJECT_UEVENT)
+        self._socket.bind((0, _FROM_THE_KERNEL))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._socket.close()
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._socket.fileno()
+
+    def announcements(self, *, timeout_s: float) -> Iterator[Announcement]:
+        """Those of sched_ext that arrive before the time is over, and where some were lost, that."""
+        deadline = time.monotonic() + timeout_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            self._socket.settimeout(left_s)
+            try:
+                content, sender = self._socket.recvfrom(_SIZE)
+            except TimeoutError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                yield Announcement(Change.LOST, None)  # more came than fitted
+                continue
+            if sender[0] == 0 and (announcement := parse(content)) is not None:  # 0: the kernel itself
+                yield announcement
+
+
+def parse(content: bytes) -> Announcement | None:
+    """The announcement in a netlink message; None if it is about something else."""
+    head, *lines = content.decode(errors="replace").split("\0")
+    action, at, path = head.partition("@")
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    if not at or path != _PATH or action not in {Change.ATTACHED, Change.DETACHED}:
+        return None
+    ops = values.get("SCXOPS", "")
+    return Announcement(Change(action), ops if ops and ops != _UNKNOWN_OPS else None)

@@ -1,0 +1,90 @@
+"""Who holds the attached scheduler, and where that process belongs. `evidence` says how it is proved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+_CONTAINER = r"(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?=/|$)"
+_POD = r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?=[/:]|$)"
+_PODMAN = "libpod-"
+_OUR_NAMESPACE = "schedkit"  # of containerd, which names control groups after it
+_OUR_CONTAINER = rf"/{_OUR_NAMESPACE}/([^/]+)(?=/|$)"
+_UNIT = r"([^/]+\.(?:service|scope))(?=/|$)"
+_MANAGER_OF_USER = r"(?:^|/)user@\d+\.service/"
+
+
+class Process(NamedTuple):
+    """A process that holds a link or a map."""
+
+    pid: int
+    ancestors: tuple[int, ...] = ()  # its parent first
+    command: str = ""
+    cgroups: tuple[str, ...] = ()  # its paths, one for each hierarchy
+
+
+class Hold(StrEnum):
+    """What keeps a scheduler attached."""
+
+    NOTHING = "nothing"  # none is attached
+    LINK = "link"  # ends with its process
+    MAP = "map"  # its process lives, but its end alone would not detach it
+    NOBODY = "nobody"  # no process would take it along
+    UNKNOWN = "unknown"
+
+
+class Proof(NamedTuple):
+    """Which process holds the attached scheduler."""
+
+    hold: Hold
+    process: Process | None = None  # None: there is none, or it is unknown
+    reason: str = ""  # of `NOBODY` and `UNKNOWN`, as a sentence
+    map_id: int | None = None  # None: unknown
+
+
+class Place(NamedTuple):
+    """Where a process belongs, by its control groups. Empty: it belongs to none such."""
+
+    container_id: str = ""
+    pod_uid: str = ""
+    unit: str = ""
+    driver: str = ""  # of the runtime that is asked whether the container is ours; empty: no such may be
+    is_users_unit: bool = False  # the unit is one of a user's own systemd
+
+
+def place_of(process: Process) -> Place:
+    """The innermost container, the pod and the systemd unit that a process is in."""
+    units = [unit for unit in _found(_UNIT, process) if not re.search(_CONTAINER, unit)]
+    pod = _last(_found(_POD, process)).replace("_", "-")
+    container = _last(_containers(process))
+    is_users = any(re.search(_MANAGER_OF_USER, path) for path in process.cgroups)
+    return Place(container, pod, _last(units), _driver(process, container), is_users and bool(units))
+
+
+def _containers(process: Process) -> list[str]:
+    """The ids of the containers that a process is in, the innermost last."""
+    either = f"{_OUR_CONTAINER}|{_CONTAINER}"
+    return [one or other for path in process.cgroups for one, other in re.findall(either, path)]
+
+
+def _driver(process: Process, container: str) -> str:
+    if container in _found(_OUR_CONTAINER, process):
+        return "containerd"
+    return "podman" if container and any(_PODMAN + container in path for path in process.cgroups) else ""
+
+
+def _found(pattern: str, process: Process) -> list[str]:
+    return [part for path in process.cgroups for part in re.findall(pattern, path)]
+
+
+def _last(found: Sequence[str]) -> str:
+    return found[-1] if found else ""
+
+
+def is_in_container(process: Process, container_id: str, first_pid: int) -> bool:
+    """Whether the process is the container's first, descends from it, or is in its control group."""
+    if first_pid > 0 and first_pid in (process.pid, *process.ancestors):
+        return True
+    return container_id in _containers(process)

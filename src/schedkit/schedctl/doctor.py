@@ -1,0 +1,97 @@
+"""`schedctl doctor`: whether this machine can run schedulers, and what to do where it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from schedkit.kernel import machine
+from schedkit.model.readiness import (
+    Facts,
+    Finding,
+    Outcome,
+    RuntimeFacts,
+    Summary,
+    examine,
+    seccomp_allows_bpf,
+    summarize,
+)
+from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.runtimes.port import Runtime
+from schedkit.schedctl import wiring
+from schedkit.schedctl.errors import ExitCode
+from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
+from schedkit.schedctl.results import Result
+from schedkit.schedctl.settings import Settings
+
+_SECCOMP = Path("usr/share/containers/seccomp.json")
+_LARGEST_PROFILE = 1 << 20
+
+
+class Diagnosis(Result, frozen=True, kw_only=True):
+    """What every check found."""
+
+    checks: tuple[Finding, ...]
+    summary: Summary
+
+
+@click.command()
+@click.option("--kernel-config", type=click.Path(path_type=Path), help="Check a kernel by its config file.")
+@click.option("--btf", type=click.Path(path_type=Path), help="Check a kernel by its BTF file.")
+@click.pass_obj
+@answering
+def command(settings: Settings, kernel_config: Path | None, btf: Path | None) -> Answer:
+    """Check whether this machine can run schedulers; exits 1 if it cannot."""
+    if kernel_config or btf:  # of a kernel that does not run yet
+        return answer(Facts(machine.describe(config=kernel_config, btf=btf)))
+    return answer(Facts(machine.observe(wiring.ROOT), ask(wiring.ROOT, settings)))
+
+
+def ask(root: Path, settings: Settings) -> tuple[RuntimeFacts, ...]:
+    """What is known about each runtime, also about one that is not installed."""
+    drivers = wiring.drivers(settings)
+    return tuple(_facts(root, settings, each, wiring.runtime(settings, each)) for each in drivers)
+
+
+def _facts(root: Path, settings: Settings, driver: str, runtime: Runtime) -> RuntimeFacts:
+    socket = str(wiring.socket_of(settings, driver))
+    try:
+        version = runtime.version()
+    except ContainerRuntimeError as error:
+        return RuntimeFacts(driver, socket, problem=str(error).removesuffix(f"; {error.hint}"))
+    return RuntimeFacts(
+        driver, socket, version=version, allows_bpf=_allows_bpf(root) if driver == "podman" else None
+    )
+
+
+def _allows_bpf(root: Path) -> bool | None:
+    try:
+        with (root / _SECCOMP).open("rb") as file:
+            return seccomp_allows_bpf(file.read(_LARGEST_PROFILE))
+    except OSError:
+        return None
+
+
+def answer(facts: Facts) -> Answer:
+    """All findings; with one that blocks the exit code is 1."""
+    findings = examine(facts)
+    summary = summarize(findings)
+    code = ExitCode.FAILED if summary.blocking else ExitCode.DONE
+    return Answer(Diagnosis(checks=findings, summary=summary), _text(findings, summary), code)
+
+
+def _text(findings: tuple[Finding, ...], summary: Summary) -> list[Block]:
+    rows = [(_mark(each), each.id, each.detail) for each in findings]
+    advice = [(each.id, each.remediation) for each in findings if each.status is Outcome.FAIL]
+    counts = (
+        f"{summary.passed} passed, {summary.failed} failed ({summary.blocking} blocking), "
+        f"{summary.skipped} skipped"
+    )
+    return [Table(("", "CHECK", "FOUND"), rows), counts, *([Fields(advice)] if advice else [])]
+
+
+def _mark(finding: Finding) -> str:
+    if finding.status is Outcome.FAIL:
+        return "FAIL" if finding.is_blocking else "warn"
+    return "ok" if finding.status is Outcome.PASS else "skip"

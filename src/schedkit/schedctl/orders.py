@@ -1,0 +1,110 @@
+"""From what a user asked for to the container that does it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedkit.kernel import machine
+from schedkit.model.images import Reference
+from schedkit.model.lifecycle import After
+from schedkit.model.trust import Verified
+from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
+from schedkit.schedctl import labels
+from schedkit.schedctl.choosing import Chosen
+from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.fetching import Fetchable
+
+_SOCKETS = "var/run/scx"  # where schedulers offer their statistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a user asked for."""
+
+    args: tuple[str, ...] = ()
+    preset: str | None = None
+    least_privilege: bool = False
+    allow_unsigned: bool = False
+    force: bool = False
+    after: After = After.WAIT
+    timeout_s: float = 30.0
+
+
+def arguments(chosen: Chosen, order: Order) -> tuple[str, ...]:
+    """The flags of the preset, then the user's own."""
+    if order.preset is None:
+        return order.args
+    presets: dict[str, tuple[str, ...]] = {}
+    presets.update(chosen.listed.entry.presets.items() if chosen.listed else ())
+    if order.preset not in presets:
+        known = f"it has {', '.join(presets)}" if presets else "the catalog knows no presets of it"
+        raise Problem(
+            f"{chosen.reference} has no preset {order.preset!r}",
+            why=known,
+            remedy="write its flags after `--`, or leave --preset out",
+        )
+    return (*presets[order.preset], *order.args)
+
+
+def name_of(chosen: Chosen) -> str:
+    """What the container is called: as in the catalog, else as the end of the repository."""
+    return chosen.listed.name if chosen.listed else chosen.reference.repository.path.rpartition("/")[2]
+
+
+def specify(
+    chosen: Chosen,
+    order: Order,
+    found: Fetchable,
+    *,
+    image: str,
+    signed: Verified | None,
+    policy: str | None,
+    root: Path,
+) -> Spec:
+    """The container; `image` is what the runtime loaded."""
+    return Spec(
+        name=name_of(chosen),
+        image=image,
+        args=arguments(chosen, order),
+        labels=describe(chosen, order, found.reference, signed, policy),
+        privileges=privileges(chosen) if order.least_privilege else Privileged(),
+        mounts=mounts(root, os.uname().release),
+    )
+
+
+def describe(
+    chosen: Chosen, order: Order, found: Reference, signed: Verified | None, policy: str | None
+) -> dict[str, str]:
+    """All that somebody who finds the container may ask; what is not known is absent."""
+    options = {"args": order.args, "preset": order.preset, "leastPrivilege": order.least_privilege}
+    known = {
+        labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
+        labels.IMAGE: str(chosen.reference),
+        labels.DIGEST: str(found.digest),
+        labels.SIGNER: signed.signer if signed else None,
+        labels.POLICY: policy,
+        labels.OPTIONS: json.dumps(options),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def privileges(chosen: Chosen) -> LeastPrivilege:
+    """What every scheduler needs, and what this one needs beside by the catalog."""
+    needs = chosen.listed.entry.needs if chosen.listed else None
+    usual = LeastPrivilege().capabilities
+    more = (f"CAP_{each.removeprefix('CAP_')}" for each in (needs.capabilities if needs else None) or ())
+    return LeastPrivilege(tuple(dict.fromkeys((*usual, *more))))
+
+
+def mounts(root: Path, release: str) -> tuple[Mount, ...]:
+    """The folder of sockets, and the kernel's config where libbpf looks, unless it is seen there anyway."""
+    sockets = root / _SOCKETS
+    sockets.mkdir(parents=True, exist_ok=True)
+    shared = Mount(str(sockets.resolve()), f"/{_SOCKETS}")
+    config = machine.find_config(root, release)
+    if config is None or config.path == str(root / "proc/config.gz"):
+        return (shared,)
+    return (shared, Mount(config.path, f"/boot/config-{release}", read_only=True))

@@ -1,0 +1,170 @@
+"""`schedctl status`: what the kernel runs, whose it is, and whether that agrees with our containers.
+
+It is asked often, by people and by programs, and starts quickly: its answer is a plain mapping.
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+import click
+
+from schedkit.model.host import Owner, OwnerKind, Verdict, judge
+from schedkit.model.kernel import SchedExt, State
+from schedkit.schedctl import hosts, wiring
+from schedkit.schedctl.errors import SCHEMA_VERSION, ExitCode
+from schedkit.schedctl.hosts import Found, Look
+from schedkit.schedctl.output import Answer, Fields, answering
+from schedkit.schedctl.settings import Settings
+
+
+class SchedulerShown(TypedDict):
+    """Our container: the one whose scheduler the kernel runs, if there are several."""
+
+    name: str
+    container_id: str
+    image: str
+    image_id: NotRequired[str]
+    pid: int
+    started_at: str | None
+
+
+class KernelShown(TypedDict):
+    """What the kernel itself says."""
+
+    supported: bool
+    enabled: bool
+    ops: str  # the scheduler's own name for itself; empty: none is attached
+    state: str
+    enable_seq: int | None
+    switch_all: bool | None
+    nr_rejected: int | None
+    hotplug_seq: int | None
+
+
+class OwnerShown(TypedDict):
+    """Whose the attached scheduler is; only what is known is there."""
+
+    kind: str  # managed, foreign, orphan or unknown
+    pid: NotRequired[int]
+    command: NotRequired[str]
+    container_id: NotRequired[str]
+    pod_uid: NotRequired[str]
+    unit: NotRequired[str]
+    reason: NotRequired[str]
+
+
+class StatusShown(TypedDict):
+    """What is optional is absent when there is no such thing."""
+
+    schema_version: str
+    status: str
+    driver: str
+    scheduler: NotRequired[SchedulerShown]
+    kernel: KernelShown
+    owner: NotRequired[OwnerShown]
+    discrepancy: NotRequired[str]
+    message: str
+    next: str
+
+
+@click.command()
+@click.pass_obj
+@answering
+def command(settings: Settings) -> Answer:
+    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree."""
+    look = hosts.look(wiring.ROOT, wiring.runtimes(settings))
+    return answer(look, settings.driver)
+
+
+def answer(look: Look, driver: str) -> Answer:
+    """The answer to one look; `driver` is the one to name when no container of ours runs."""
+    running = look.running
+    ours = None if running is None else [each.ours for each in running]
+    verdict = judge(look.observation, ours, silent=look.silent)
+    scheduler = _scheduler(look, verdict.owner)
+    shown = describe(look, verdict, scheduler, driver)
+    code = ExitCode.DISCREPANCY if verdict.exit_code else ExitCode.DONE
+    return Answer(shown, [_text(shown)], code, look.problems)
+
+
+def _scheduler(look: Look, owner: Owner) -> Found | None:
+    running = look.running or ()
+    owning = [each for each in running if each.container.id == owner.container_id]
+    return next(iter(owning or running), None)
+
+
+def describe(look: Look, verdict: Verdict, scheduler: Found | None, driver: str) -> StatusShown:
+    """The whole answer, in the words of the schema."""
+    shown = StatusShown(
+        schema_version=SCHEMA_VERSION,
+        status=verdict.status.value,
+        driver=scheduler.driver if scheduler else driver,
+        kernel=_kernel(look.observation.kernel),
+        message=verdict.words,
+        next=verdict.way_out,
+    )
+    if scheduler:
+        shown["scheduler"] = _shown(scheduler)
+    if verdict.owner.kind is not OwnerKind.NONE:
+        shown["owner"] = _owner(verdict.owner)
+    if verdict.exit_code:
+        shown["discrepancy"] = verdict.words
+    return shown
+
+
+def _shown(found: Found) -> SchedulerShown:
+    one = found.container
+    shown = SchedulerShown(
+        name=one.name,
+        container_id=one.id,
+        image=one.image,
+        pid=one.pid or 0,
+        started_at=one.started_at.isoformat(timespec="seconds") if one.started_at else None,
+    )
+    if one.image_id:
+        shown["image_id"] = one.image_id
+    return shown
+
+
+def _kernel(kernel: SchedExt) -> KernelShown:
+    return KernelShown(
+        supported=kernel.state is not State.ABSENT,
+        enabled=kernel.state is State.ENABLED,
+        ops=kernel.ops or "",
+        state=kernel.state.value,
+        enable_seq=kernel.enable_seq,
+        switch_all=kernel.switch_all,
+        nr_rejected=kernel.nr_rejected,
+        hotplug_seq=kernel.hotplug_seq,
+    )
+
+
+def _owner(owner: Owner) -> OwnerShown:
+    shown = OwnerShown(kind=owner.kind.value)
+    if owner.pid:
+        shown["pid"] = owner.pid
+    if owner.command:
+        shown["command"] = owner.command
+    if owner.container_id:
+        shown["container_id"] = owner.container_id
+    if owner.pod_uid:
+        shown["pod_uid"] = owner.pod_uid
+    if owner.unit:
+        shown["unit"] = owner.unit
+    if owner.reason:
+        shown["reason"] = owner.reason
+    return shown
+
+
+def _text(shown: StatusShown) -> Fields:
+    pairs = [("Status", shown["status"]), ("Kernel", shown["kernel"]["state"])]
+    if shown["kernel"]["ops"]:
+        pairs.append(("Scheduler", shown["kernel"]["ops"]))
+    if scheduler := shown.get("scheduler"):
+        pairs += [
+            ("Container", f"{scheduler['name']} ({scheduler['container_id'][:12]}, {shown['driver']})"),
+            ("Image", scheduler["image"]),
+            ("Since", scheduler["started_at"] or "not known"),
+        ]
+    return Fields([*pairs, ("Meaning", shown["message"]), ("Next", shown["next"])])

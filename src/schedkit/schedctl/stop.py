@@ -1,0 +1,54 @@
+"""`schedctl stop`: end a scheduler, and wait until the kernel has let go of it."""
+
+from __future__ import annotations
+
+import click
+
+from schedkit.model.lifecycle import Refused, choose, plan_stop
+from schedkit.schedctl import hosts, locking, wiring
+from schedkit.schedctl.acting import GRACE_S, Stage, problem
+from schedkit.schedctl.output import Answer, answering
+from schedkit.schedctl.progress import tell
+from schedkit.schedctl.ps import no_runtime
+from schedkit.schedctl.results import Result
+from schedkit.schedctl.settings import Settings
+
+
+class ContainerStopped(Result, frozen=True, kw_only=True):
+    """The container that is gone, and what the kernel runs since."""
+
+    name: str
+    id: str
+    driver: str
+    kernel_state: str
+    ops: str | None  # of somebody else's scheduler; null: the kernel runs its own
+
+
+@click.command()
+@click.argument("container", metavar="[ID|NAME]", required=False)
+@click.option(
+    "--grace", "grace_s", type=float, default=GRACE_S, show_default=True, help="Seconds before it is killed."
+)
+@click.option("--force", is_flag=True, help="Also where a Kubernetes pod has the scheduler.")
+@click.pass_obj
+@answering
+def command(settings: Settings, container: str | None, grace_s: float, *, force: bool) -> Answer:
+    """Stop a scheduler and remove its container; without an argument the only one there is."""
+    runtimes = wiring.runtimes(settings)
+    with locking.exclusive(wiring.LOCK, "stop"):
+        look = hosts.look(wiring.ROOT, runtimes)
+        if look.containers is None:
+            raise no_runtime(look.problems)
+        chosen = choose(look.host, container)
+        if isinstance(chosen, Refused):
+            raise problem(chosen)
+        plan = plan_stop(look.host, chosen, is_forced=force)
+        if isinstance(plan, Refused):
+            raise problem(plan)
+        Stage(wiring.ROOT, runtimes, chosen.driver, tell, grace_s=grace_s).play(plan)
+    kernel = hosts.settled(wiring.ROOT).kernel
+    stopped = ContainerStopped(
+        name=chosen.name, id=chosen.id, driver=chosen.driver, kernel_state=kernel.state.value, ops=kernel.ops
+    )
+    runs = kernel.ops or "its own scheduler"
+    return Answer(stopped, [f"stopped {chosen.name}; the kernel runs {runs}"], warnings=look.problems)

@@ -1,0 +1,196 @@
+"""Evidence from a `/proc` made for it: what processes hold, who they are, and what could not be seen."""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from schedkit.kernel import ownership, structops
+from schedkit.model.btf import Layout
+from schedkit.model.evidence import Evidence, HeldLink, HeldMap, MapsReading, SchedulerMap
+from schedkit.model.owners import Process
+
+LINK = "pos:\t0\nflags:\t02000002\nlink_type:\tstruct_ops\nlink_id:\t{}\nprog_tag:\t0\nmap_id:\t{}\n"
+TRACING = "link_type:\ttracing\nlink_id:\t9\nprog_tag:\t0\nprog_id:\t40\nattach_type:\t24\n"
+MAP = "pos:\t0\nmap_type:\t{}\nkey_size:\t4\nvalue_size:\t576\nmap_id:\t{}\nfrozen:\t0\n"
+LINKS = frozenset({5, 9, 14})  # all that the kernel has
+STATUS = "Name:\t{}\nUmask:\t0022\nPid:\t{}\nPPid:\t{}\n"
+
+
+class Proc:
+    """A `/proc` with an init, as seen from the host's own process namespace."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "proc/self/ns").mkdir(parents=True)
+        (root / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
+        (root / "proc/uptime").touch()
+        self.add(1, "init", cgroup="0::/init.scope\n")
+
+    def add(self, pid: int, name: str, *, parent: int = 0, cgroup: str = "0::/\n") -> None:
+        folder = self.root / "proc" / str(pid)
+        (folder / "fd").mkdir(parents=True)
+        (folder / "fdinfo").mkdir()
+        (folder / "status").write_text(STATUS.format(name, pid, parent))
+        (folder / "cmdline").write_text(f"/usr/bin/{name}\0--verbose\0")
+        (folder / "cgroup").write_text(cgroup)
+
+    def open(self, pid: int, number: int, target: str, info: str = "pos:\t0\n") -> None:
+        (self.root / f"proc/{pid}/fd/{number}").symlink_to(target)
+        (self.root / f"proc/{pid}/fdinfo/{number}").write_text(info)
+
+    def gather(self, *schedulers: SchedulerMap, problem: str = "") -> Evidence:
+        return ownership.gather(self.root, maps=lambda _: MapsReading(schedulers, LINKS, problem))
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    return Proc(tmp_path)
+
+
+def test_a_process_with_a_link_is_found_with_its_command_and_control_group(proc: Proc) -> None:
+    proc.add(77, "scx_rusty", parent=1, cgroup="0::/system.slice/scx.service\n")
+    proc.open(77, 3, "/dev/null")
+    proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+    proc.open(77, 5, "anon_inode:bpf-map", MAP.format(26, 13))
+
+    rusty = SchedulerMap(13, "rusty")
+    assert proc.gather(rusty) == Evidence(
+        processes=(Process(77, (1,), "/usr/bin/scx_rusty --verbose", ("/system.slice/scx.service",)),),
+        links=(HeldLink(77, 5, 13),),
+        maps=(HeldMap(77, 13),),
+        schedulers=(rusty,),
+        pinned_links=LINKS - {5},
+    )
+
+
+def test_links_and_maps_of_other_kinds_are_none_of_ours(proc: Proc) -> None:
+    proc.add(77, "tracer")
+    proc.open(77, 4, "anon_inode:bpf_link", TRACING)
+    proc.open(77, 5, "anon_inode:bpf-map", MAP.format(1, 13))
+    proc.open(77, 6, "anon_inode:bpf-prog", "prog_type:\t27\n")
+    proc.open(77, 7, "socket:[123]", LINK.format(5, 13))
+
+    assert proc.gather() == Evidence(pinned_links=LINKS - {9})
+
+
+def test_a_process_that_ends_meanwhile_is_as_if_it_had_not_been_there(proc: Proc) -> None:
+    (proc.root / "proc/78").mkdir()
+    proc.add(79, "closing")
+    (proc.root / "proc/79/fd/3").symlink_to("anon_inode:bpf_link")  # closed before fdinfo was read
+
+    assert proc.gather() == Evidence(pinned_links=LINKS)
+
+
+def test_a_container_that_sees_only_itself_says_so(proc: Proc) -> None:
+    (proc.root / "proc/self/ns/pid").unlink()
+    (proc.root / "proc/self/ns/pid").symlink_to("pid:[4026532201]")
+
+    (gap,) = proc.gather().gaps
+    assert "the host's process namespace is needed" in gap
+
+
+def test_processes_that_are_hidden_are_a_gap(tmp_path: Path) -> None:
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
+
+    (gap,) = ownership.gather(tmp_path, maps=lambda _: MapsReading()).gaps
+    assert "hidden" in gap
+
+
+def test_what_the_kernel_does_not_show_is_a_gap(proc: Proc) -> None:
+    assert proc.gather(problem="CAP_SYS_ADMIN is needed").gaps == ("CAP_SYS_ADMIN is needed",)
+
+
+@pytest.mark.parametrize("spoiled", ["fd", "fdinfo/4", "status", "cgroup"])
+def test_trouble_of_our_own_is_a_gap_and_not_the_end_of_a_process(proc: Proc, spoiled: str) -> None:
+    proc.add(77, "scx_rusty")
+    proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+    path = proc.root / "proc/77" / spoiled
+    path.rename(path.with_name("elsewhere"))
+    # neither a folder that can be listed nor a file that can be read: an error, but none of a process's end
+    path.symlink_to(path)
+
+    found = proc.gather(SchedulerMap(13, "rusty"))
+
+    assert found.gaps == ("process 77 could not be looked into: Too many levels of symbolic links",)
+    assert found.processes == ()
+
+
+def test_without_descriptors_left_nothing_is_claimed(proc: Proc) -> None:
+    proc.add(77, "scx_rusty")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+    try:
+        gaps = proc.gather().gaps
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+    assert any("Too many open files" in gap for gap in gaps)
+
+
+def test_a_process_that_ends_before_it_is_placed_is_no_process(proc: Proc) -> None:
+    proc.add(77, "scx_rusty")
+    proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+    (proc.root / "proc/77/cgroup").unlink()
+
+    found = proc.gather(SchedulerMap(13, "rusty"))
+
+    assert (found.processes, found.gaps) == ((), ())
+
+
+@contextmanager
+def powerless() -> Iterator[Path]:
+    """Without root's powers, in a folder that anybody may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        previous = os.geteuid()
+        try:
+            yield Path(name)
+        finally:
+            os.seteuid(previous)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
+@pytest.mark.parametrize("secret", ["fd", "fdinfo/4"], ids=["that files are open", "what they are"])
+def test_processes_that_cannot_be_looked_into_are_a_gap(secret: str) -> None:
+    with powerless() as root:
+        proc = Proc(root)
+        proc.add(77, "private")
+        proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+        (root / "proc/77" / secret).chmod(0)
+        os.seteuid(65534)
+
+        gaps = proc.gather().gaps
+
+    assert gaps == ("a process cannot be looked into (77): CAP_SYS_PTRACE is needed",)
+
+
+LAYOUT = Layout(value_size=128, name_at=64, sub_cgroup_at=16)
+
+
+@pytest.mark.parametrize(
+    ("state", "cgroup", "expected"),
+    [
+        pytest.param(3, 0, SchedulerMap(5, "mini"), id="with a link"),
+        pytest.param(1, 1, SchedulerMap(5, "mini", is_registered=True), id="registered without a link"),
+        pytest.param(3, 812, SchedulerMap(5, "mini", is_sub=True), id="of a part of the control groups"),
+    ],
+)
+def test_a_maps_value_tells_the_schedulers_name_and_how_it_is_held(
+    state: int, cgroup: int, expected: SchedulerMap
+) -> None:
+    value = struct.pack("=IIQQ40s64s", 1, state, 0, cgroup, b"", b"mini\0rest")
+
+    assert structops.interpret(5, value, LAYOUT) == expected
+
+
+def test_without_types_no_map_is_looked_at(tmp_path: Path) -> None:
+    assert "does not say what a scheduler looks like" in structops.read(tmp_path).problem

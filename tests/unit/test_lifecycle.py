@@ -1,0 +1,251 @@
+"""What starts and stops schedulers is decided from one look at a machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedkit.model.evidence import Leftovers, SchedulerMap
+from schedkit.model.host import HostObservation, OurContainer, Owner, OwnerKind
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.lifecycle import (
+    After,
+    AwaitAttachment,
+    AwaitRelease,
+    Course,
+    Create,
+    Discard,
+    Evidence,
+    Host,
+    Known,
+    Listen,
+    Refused,
+    Start,
+    Stop,
+    choose,
+    explain_failure,
+    is_released,
+    judge_start,
+    left_in_kernel,
+    plan_run,
+    plan_stop,
+)
+from schedkit.model.owners import Hold, Process, Proof
+
+ID = "ab" * 32
+OURS = Known("podman", ID, "fifo", is_running=True, pid=7)
+DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
+INSIDE = Process(7, command="scx_fifo")
+STRANGER = Process(99, command="scx_other")
+POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
+
+
+def seen(
+    state: State = State.DISABLED, holder: Process | None = None, hold: Hold | None = None
+) -> HostObservation:
+    is_held = Hold.LINK if holder else Hold.NOTHING
+    ops = "fifo" if state is State.ENABLED else None
+    return HostObservation(SchedExt(state, ops), Proof(hold or is_held, holder, "because"))
+
+
+def host(observation: HostObservation, *containers: Known) -> Host:
+    return Host(observation, containers)
+
+
+def refusal(answer: object) -> Refused:
+    assert isinstance(answer, Refused)
+    return answer
+
+
+# Running
+
+
+@pytest.mark.parametrize(
+    ("after", "steps"),
+    [
+        (After.WAIT, (Create(), Start(), AwaitAttachment())),
+        (After.LEAVE, (Create(), Start())),
+        (After.FOLLOW, (Create(), Listen(), Start())),
+    ],
+)
+def test_a_free_kernel_gets_the_scheduler(after: After, steps: tuple[object, ...]) -> None:
+    assert plan_run(host(seen()), after=after) == steps
+
+
+def test_what_earlier_runs_left_behind_is_removed_first() -> None:
+    assert plan_run(host(seen(), DEAD)) == (Discard(DEAD), Create(), Start(), AwaitAttachment())
+
+
+@pytest.mark.parametrize(
+    ("machine", "what", "remedy"),
+    [
+        pytest.param(host(seen(State.ABSENT)), "no sched_ext", "doctor", id="a kernel without sched_ext"),
+        pytest.param(host(seen(), OURS), "container fifo runs already", "schedctl stop", id="one of ours"),
+        pytest.param(host(seen(State.ENABLING)), "between schedulers", "try again", id="a moving kernel"),
+        pytest.param(
+            host(seen(State.ENABLED, STRANGER)), "runs fifo already", "`kill 99`", id="a stranger's process"
+        ),
+        pytest.param(
+            host(seen(State.ENABLED, POD)), "runs fifo already", "delete the SchedExt", id="a pod's"
+        ),
+        pytest.param(
+            host(seen(State.ENABLED, hold=Hold.NOBODY)), "runs fifo already", "sysrq-trigger", id="nobody's"
+        ),
+        pytest.param(
+            host(seen(State.ENABLED, hold=Hold.UNKNOWN)), "runs fifo already", "status", id="of unknown owner"
+        ),
+    ],
+)
+def test_a_kernel_that_is_not_free_gets_none(machine: Host, what: str, remedy: str) -> None:
+    refused = refusal(plan_run(machine))
+
+    assert what in refused.what
+    assert remedy in refused.remedy
+
+
+def test_none_is_started_while_somebody_holds_an_old_one() -> None:
+    machine = host(seen())._replace(lingering=Leftovers((STRANGER,)))
+
+    assert refusal(plan_run(machine)).remedy == "end it first: `kill 99`"
+    assert isinstance(plan_run(machine, is_forced=True), tuple)
+
+
+def test_by_force_the_kernel_is_asked_although_it_is_taken_but_never_with_two_of_ours() -> None:
+    assert plan_run(host(seen(State.ENABLED, STRANGER)), is_forced=True) == (
+        Create(),
+        Start(),
+        AwaitAttachment(),
+    )
+    assert isinstance(plan_run(host(seen(), OURS), is_forced=True), Refused)
+
+
+@pytest.mark.parametrize(
+    ("observation", "is_alive", "is_over", "course"),
+    [
+        (seen(State.ENABLED, INSIDE), True, False, Course.ATTACHED),
+        (seen(State.ENABLED, INSIDE), True, True, Course.ATTACHED),
+        (seen(State.ENABLED, STRANGER), True, False, Course.WAITING),
+        (seen(State.ENABLED, STRANGER), True, True, Course.TAKEN),
+        (seen(State.ENABLED, STRANGER), False, False, Course.ENDED),
+        (seen(State.ENABLED, hold=Hold.UNKNOWN), True, False, Course.WAITING),
+        (seen(State.ENABLED, hold=Hold.UNKNOWN), True, True, Course.LATE),
+        (seen(State.ENABLING), True, False, Course.WAITING),
+        (seen(), True, True, Course.LATE),
+        (seen(), False, False, Course.ENDED),
+    ],
+)
+def test_only_a_proved_owner_is_an_attachment(
+    observation: HostObservation, is_alive: bool, is_over: bool, course: Course
+) -> None:
+    assert judge_start(observation, OURS.ours, is_alive=is_alive, is_over=is_over) is course
+
+
+def test_a_failure_tells_the_kernels_reason_and_the_schedulers_last_words() -> None:
+    evidence = Evidence("exit code 1", "fifo: runtime error", "load failed")
+
+    told = explain_failure("fifo", Course.ENDED, evidence, timeout_s=30)
+
+    assert told.what == "fifo was not attached: its program ended (exit code 1)"
+    assert told.why == "the kernel says: fifo: runtime error; its last words: load failed"
+    assert "doctor" in told.remedy
+
+
+def test_a_late_scheduler_may_be_given_more_time() -> None:
+    told = explain_failure("fifo", Course.LATE, Evidence(), timeout_s=2.5)
+
+    assert (told.what, told.why) == ("the kernel did not confirm fifo within 2.5 s", "")
+    assert "--timeout" in told.remedy
+
+
+def test_a_kernel_that_is_taken_meanwhile_is_told_with_its_owner() -> None:
+    owner = Owner(OwnerKind.FOREIGN, pid=99)
+
+    told = explain_failure("fifo", Course.TAKEN, Evidence(owner=owner), timeout_s=30)
+
+    assert "the scheduler of process 99" in told.what
+    assert told.remedy == "end that one first: `kill 99`"
+
+
+# Stopping
+
+
+def test_stopping_waits_for_the_kernel_before_the_container_is_removed() -> None:
+    steps = (Stop(OURS), AwaitRelease(OURS), Discard(OURS))
+
+    assert plan_stop(host(seen(State.ENABLED, INSIDE), OURS), OURS) == steps
+
+
+def test_where_a_pod_has_the_scheduler_ours_is_stopped_only_by_force() -> None:
+    machine = host(seen(State.ENABLED, POD), OURS)
+
+    assert "Kubernetes" in refusal(plan_stop(machine, OURS)).why
+    assert isinstance(plan_stop(machine, OURS, is_forced=True), tuple)
+
+
+@pytest.mark.parametrize("word", [None, "fifo", ID, ID[:4]])
+def test_the_only_one_is_meant_by_nothing_its_name_or_its_id(word: str | None) -> None:
+    assert choose(host(seen(), OURS, DEAD), word) == OURS
+
+
+def test_what_has_ended_is_meant_when_nothing_runs() -> None:
+    assert choose(host(seen(), DEAD), None) == DEAD
+
+
+@pytest.mark.parametrize(
+    ("machine", "word", "what"),
+    [
+        pytest.param(host(seen(), OURS), "fif", "no container is called 'fif'", id="a part of a name"),
+        pytest.param(host(seen(), OURS), "aba", "no container is called 'aba'", id="too little of an id"),
+        pytest.param(
+            host(seen(), OURS, OURS._replace(id=ID[:-1] + "0", name="b")), ID[:8], "several ids", id="two ids"
+        ),
+        pytest.param(host(seen(), OURS, OURS._replace(id="f")), None, "several containers", id="two run"),
+        pytest.param(host(seen()), None, "no container of schedkit's", id="there is none"),
+        pytest.param(
+            host(seen(State.ENABLED, STRANGER)), None, "but the kernel runs fifo", id="only a stranger's"
+        ),
+    ],
+)
+def test_a_word_that_means_none_or_several_is_refused(machine: Host, word: str | None, what: str) -> None:
+    assert what in refusal(choose(machine, word)).what
+
+
+@pytest.mark.parametrize(
+    ("observation", "holders", "is_gone"),
+    [
+        pytest.param(seen(), [], True, id="the kernel runs its own"),
+        pytest.param(seen(), [INSIDE], False, id="a process of it still holds an old link"),
+        pytest.param(seen(), [STRANGER], True, id="somebody else's process does not matter"),
+        pytest.param(seen(State.DISABLING), [], False, id="the kernel is not done"),
+        pytest.param(seen(State.ENABLED, INSIDE), [], False, id="it still owns the scheduler"),
+        pytest.param(seen(State.ENABLED, STRANGER), [], True, id="the kernel runs somebody else's"),
+    ],
+)
+def test_a_container_is_gone_when_kernel_and_processes_agree(
+    observation: HostObservation, holders: list[Process], is_gone: bool
+) -> None:
+    assert is_released(observation, holders, OurContainer(ID, "fifo", 7)) is is_gone
+
+
+def test_a_scheduler_that_outlives_its_container_is_named() -> None:
+    assert left_in_kernel(seen()) is None
+    assert "still runs fifo" in refusal(left_in_kernel(seen(State.ENABLED, hold=Hold.NOBODY))).what
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (
+            Leftovers(pinned=(SchedulerMap(4, "mini"),)),
+            "a link of mini, which the kernel has ejected, is pinned",
+        ),
+        (Leftovers(gaps=("it is dark",)), "it is not known whether somebody still holds"),
+    ],
+)
+def test_nothing_starts_before_it_is_sure_that_nothing_is_left(left: Leftovers, words: str) -> None:
+    machine = host(seen())._replace(lingering=left)
+
+    refused = plan_run(machine)
+
+    assert isinstance(refused, Refused)
+    assert refused.what.startswith(words)
+    assert not isinstance(plan_run(machine, is_forced=True), Refused)
