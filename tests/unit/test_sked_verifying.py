@@ -28,6 +28,7 @@ from schedkit.sked.confinement import BrokenOffError, Limits, environment
 from schedkit.sked.metrics import Metrics
 from schedkit.sked.observing import Cluster
 from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.verifierprotocol import Reading
 from schedkit.sked.verifying import Access, Verifications, understood
 
 IMAGE = "registry.example/scheds/rusty:v1"
@@ -124,9 +125,14 @@ def look(folder: RuleFolder) -> None:
     asyncio.run(folder.look())
 
 
+async def read_here(file: Path) -> Reading:
+    """As the process that a manager starts, which takes a second."""
+    return rulereader.read(file)
+
+
 def looked(place: Path | None, floor: TrustMode) -> RuleFolder:
     """After its first look."""
-    folder = RuleFolder(place, floor)
+    folder = RuleFolder(place, floor, read_here)
     look(folder)
     return folder
 
@@ -165,6 +171,24 @@ def test_rules_are_read_again_when_the_folder_is_swapped_and_the_last_good_ones_
     assert (changed.fingerprint != first.fingerprint, nothing) == (True, ""), "another key is another policy"
 
 
+def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: warn\n"})
+    ends = [BrokenOffError("it ended by signal 9")]
+
+    async def read_at_the_second_try(file: Path) -> Reading:
+        if ends:
+            raise ends.pop()
+        return await read_here(file)
+
+    folder = RuleFolder(mounted.folder, TrustMode.OFF, read_at_the_second_try)
+    look(folder)
+    assert (folder.rules, "broke off: it ended by signal 9" in folder.complaint) == (None, True)
+
+    look(folder)
+    assert folder.rules is not None
+    assert (folder.rules.mode, folder.complaint) == (TrustMode.WARN, "")
+
+
 @pytest.mark.parametrize("broken", [b"mode: enforce\nmode: warn\n", b"[", POLICY], ids=repr)
 def test_what_cannot_be_used_is_told_with_its_place(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "trust.yaml").write_bytes(broken)
@@ -196,7 +220,7 @@ def test_the_metrics_page_says_whether_the_rules_of_now_count(mounted: MountedRu
             metrics.watch(Cluster(client), (), folder)
             return generate_latest(metrics.registry).decode()
 
-    broken = asyncio.run(page(RuleFolder(mounted.folder, TrustMode.OFF)))
+    broken = asyncio.run(page(RuleFolder(mounted.folder, TrustMode.OFF, read_here)))
     good = asyncio.run(page(RuleFolder(None, TrustMode.WARN)))
 
     assert 'sked_trust_rules_readable{mode="unknown"} 0.0' in broken
@@ -224,13 +248,18 @@ def asked(verifications: Verifications, image: str | None = None) -> Observation
 
 
 def made(
-    program: str, *, mode: TrustMode = TrustMode.ENFORCE, time_s: float = 20, interval_s: float = 600
+    program: str,
+    *,
+    mode: TrustMode = TrustMode.ENFORCE,
+    time_s: float = 20,
+    interval_s: float = 600,
+    command: tuple[str, ...] = (),
 ) -> Verifications:
     return Verifications(
         RuleFolder(None, mode),
         Access(),
         interval_s=interval_s,
-        command=verifier(program),
+        command=command or verifier(program),
         limits=Limits(time_s, 64 << 20, 10_000),
     )
 
@@ -306,7 +335,7 @@ def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
 
 def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:
     async def play() -> list[float]:
-        verifications = made("raise SystemExit(1)", interval_s=0.04)
+        verifications = made("", interval_s=0.04, command=("/nowhere/at/all",))
         asked(verifications)
         waits = []
         for _ in range(8):

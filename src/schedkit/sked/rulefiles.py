@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -25,15 +25,25 @@ _READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
 _LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
 
 Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
+Reader: TypeAlias = Callable[[Path], Awaitable[Reading]]
 
 _log = structlog.get_logger()
+
+
+async def read_apart(file: Path) -> Reading:
+    """What a process of its own reads; `BrokenOffError` if it does not get to its end."""
+    data = await confinement.run((*_READER, str(file)), b"", _LIMITS, confinement.environment(os.environ))
+    try:
+        return msgspec.json.decode(data, type=Reading)
+    except msgspec.DecodeError as error:
+        raise BrokenOffError(f"its answer is not one: {error}") from error
 
 
 class RuleFolder:
     """The rules of now: those in the folder, those before they became unreadable, or the built-in ones."""
 
-    def __init__(self, folder: Path | None, floor: TrustMode) -> None:
-        self._folder, self._floor = folder, floor
+    def __init__(self, folder: Path | None, floor: TrustMode, read: Reader = read_apart) -> None:
+        self._folder, self._floor, self._read_file = folder, floor, read
         # None: never readable so far, so that nobody knows them
         self.rules: Rules | None = None if folder else built_in_rules(floor)
         # empty: they can be read, or there are none
@@ -80,11 +90,8 @@ class RuleFolder:
 
     async def _parsed(self, file: Path) -> Rules:
         try:
-            data = await confinement.run(
-                (*_READER, str(file)), b"", _LIMITS, confinement.environment(os.environ)
-            )
-            reading = msgspec.json.decode(data, type=Reading)
-        except (BrokenOffError, msgspec.DecodeError) as error:
+            reading = await self._read_file(file)
+        except BrokenOffError as error:
             self._seen = None  # the next look is another try
             raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
         if reading.complaint:
