@@ -312,7 +312,7 @@ def test_while_its_registry_is_away_what_was_verified_can_be_changed_and_nothing
     schedexts.create(sched=image, nodeSelector=nodes)
     schedexts.await_reason("Verified", "Verified", timeout_s=60)
     with stopped(signed.registry):
-        await_verifications(enforcing, 1, image=image, outcome="undecided")
+        await_verifications(enforcing, 2, image=image)
         schedexts.change(args=["--during"])
         polling.until(lambda: arguments(schedexts) == ["--during"], "it is changed", timeout_s=10)
         schedexts.create("new", sched=f"{image}.1", nodeSelector=nodes)
@@ -331,7 +331,7 @@ def test_a_login_counts_as_soon_as_its_secret_is_there(
     with Registry(Kind.FALLBACK_TAGS, folder / "locked", cluster.layout.authority, demand) as locked:
         schedexts.create(sched=f"{locked.host}/rig/nothing:v1")
         found = schedexts.await_reason("Verified", "RegistryUnreachable", timeout_s=60)
-        assert "answered 401" in found["message"]
+        assert "the Secret sked-registry-auth" in found["message"]
 
         login.parent.mkdir()
         words = {"username": tokens.USER, "password": tokens.PASSWORD}

@@ -64,7 +64,9 @@ def test_a_good_answer_is_a_proof() -> None:
 
     assert isinstance(found, Trusted)
     assert (found.verified.digest, found.verified.signer, found.current) == (GOOD, "ci", GOOD)
-    assert read(answer(kind="known", current=str(OTHER)), before=found) == Trusted(found.verified, OTHER)
+    moved = read(answer(kind="known", current=str(OTHER)), before=found)
+    assert moved == Trusted(found.verified, OTHER)
+    assert read(answer(kind="known", current=""), before=moved) == moved, "an outage moves no tag back"
 
 
 def test_other_answers_are_what_they_say() -> None:

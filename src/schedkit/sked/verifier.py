@@ -20,7 +20,7 @@ from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles
 from schedkit.oci.deadlines import within
-from schedkit.oci.errors import NotFound, Refused, RegistryError, Unreachable
+from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.proxies import read_proxies
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.sources import Content, Source
@@ -44,10 +44,13 @@ def answer(request: Request) -> Answer:
         return _distrusted(request, refusal.step, refusal.why)
     except (NotFound, Refused) as error:
         return _distrusted(request, Step.DIGEST, str(error))
+    except Unauthorized as error:
+        return _unreachable(
+            request, f"{error}; what the operator logs in with is the Secret sked-registry-auth"
+        )
     except RegistryError as error:
         wait_s = error.retry_after_s if isinstance(error, Unreachable) else None
-        words = _words(error)
-        return Answer(request.ticket, "unreachable", why=words, retry_after_s=wait_s)
+        return _unreachable(request, str(error) or type(error).__name__, wait_s)
 
 
 def _registry(request: Request) -> Registry:
@@ -65,23 +68,23 @@ def _found_out(request: Request, source: Source) -> Answer:
     named = parse_reference(request.image)
     pinned = Digest(request.pinned) if request.pinned else named.digest
     if pinned is not None and pinned == request.known:
-        return Answer(request.ticket, "known", _current(source, named, pinned))
+        return Answer(request.ticket, "known", _current(source, named))
     content = source.resolve(named.pinned(pinned) if pinned else named)
     digest = content.descriptor.digest
     if digest == request.known:
         return Answer(request.ticket, "known", str(digest))
     verdict = _verified(request, source, named, content)
-    return Answer(request.ticket, "trusted", _current(source, named, pinned or digest), verdict)
+    return Answer(request.ticket, "trusted", _current(source, named) if pinned else str(digest), verdict)
 
 
-def _current(source: Source, named: Reference, counted: Digest) -> str:
-    """What the name means by now; what counts already, where that cannot be found out."""
+def _current(source: Source, named: Reference) -> str:
+    """What the name means by now; empty where that cannot be found out."""
     if named.digest is not None:
         return str(named.digest)
     try:
         return str(source.resolve(named).descriptor.digest)
     except RegistryError:
-        return str(counted)
+        return ""
 
 
 def _verified(request: Request, source: Source, named: Reference, content: Content) -> bytes:
@@ -107,8 +110,8 @@ def _distrusted(request: Request, step: int, why: str) -> Answer:
     return Answer(request.ticket, "distrusted", step=int(step), why=why[:_MAX_WORDS])
 
 
-def _words(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:_MAX_WORDS]
+def _unreachable(request: Request, why: str, retry_after_s: float | None = None) -> Answer:
+    return Answer(request.ticket, "unreachable", why=why[:_MAX_WORDS], retry_after_s=retry_after_s)
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ticket: str
     kind: Literal["trusted", "known", "distrusted", "unreachable"]
-    current: str = ""  # what the image's name means
+    current: str = ""  # what the image's name means; empty: that could not be found out
     verdict: bytes = b""  # of verification, if it is `trusted`
     step: int = 0  # that failed, if it is `distrusted`
     why: str = ""

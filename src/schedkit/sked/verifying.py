@@ -222,7 +222,7 @@ def _verdict_in(answer: Answer, question: Question, before: Verdict | None) -> V
         case "unreachable":
             return Undecided(Reason.REGISTRY_UNREACHABLE, answer.why, answer.retry_after_s)
         case "known" if isinstance(before, Trusted):
-            return Trusted(before.verified, Digest(answer.current))
+            return Trusted(before.verified, Digest(answer.current or before.current))
         case "trusted":
             return _trusted(answer, question)
     raise BrokenOffError(f"its answer is not one: {answer.kind[:40]!r}")
@@ -235,7 +235,7 @@ def _trusted(answer: Answer, question: Question) -> Trusted:
     wanted = question.pinned or parse_reference(question.image).digest
     if verified is None or wanted not in (None, digest):
         raise BrokenOffError("its verdict is about another image")
-    return Trusted(verified, Digest(answer.current))
+    return Trusted(verified, Digest(answer.current or digest))
 
 
 def _is_fixed(question: Question) -> bool:
