@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -315,24 +318,66 @@ def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path
     assert told == [KEY, Key("default", "other")]
 
 
-def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
-    marks = tmp_path / "marks"
-    program = f"f = open({str(marks)!r}, 'a', 1); f.write('<'); sys.stdout.flush(); f.write('>'); {DISTRUSTS}"
-    told: list[Key] = []
+def ask(verifications: Verifications, name: str) -> None:
+    """For a SchedExt of that name, about an image of its own."""
+    owner = schedext(name, sched=f"registry.example/{name}:v1")
+    verifications.complete(Key("default", name), observation(owner, daemon_set=None))
+
+
+@asynccontextmanager
+async def at_work(verifications: Verifications) -> AsyncIterator[None]:
+    """Both queues are worked on for the length of the block."""
+    workers = [asyncio.create_task(each.run()) for each in verifications.controllers]
+    try:
+        yield
+    finally:
+        for each in workers:
+            each.cancel()
+        await asyncio.wait(workers)
+
+
+def test_what_is_new_does_not_wait_behind_what_was_asked_before() -> None:
+    done: list[str] = []
 
     async def play() -> None:
-        verifications = made(program)
-        verifications.listen(told.append)
-        for name in ("a", "b", "c"):
-            owner = schedext(name, sched=f"registry.example/{name}:v1")
-            verifications.complete(Key("default", name), observation(owner, daemon_set=None))
-        working = asyncio.create_task(verifications.controller.run())
-        await polling.soon(lambda: len(told) == 3, "all are answered", timeout_s=20)
-        verifications.controller.queue.close()
-        await working
+        verifications = Verifications(
+            RuleFolder(None, TrustMode.WARN),
+            Access(),
+            interval_s=0.001,  # so that somebody is always due
+            command=("true",),
+            observe=lambda controller, *_: done.append(controller),
+        )
+        for number in range(10):
+            ask(verifications, f"old-{number}")
+        async with at_work(verifications):
+            await polling.soon(
+                lambda: done.count("reverification") > 15, "old ones are asked again and again"
+            )
+            before = len(done)
+            ask(verifications, "new")
+            await polling.soon(lambda: "verification" in done[before:], "the new one is answered")
+            assert done[before:].index("verification") <= 2
 
     asyncio.run(play())
-    assert marks.read_text() == "<><><>"
+
+
+def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.touch()
+    linger = "import time; f.write(b'<'); time.sleep(0.02); f.write(b'>')"
+    program = f"f = open({str(marks)!r}, 'ab', 0); {linger}; {DISTRUSTS}"
+
+    async def play() -> None:
+        verifications = made(program, interval_s=0.001)
+        for name in ("a", "b", "c"):
+            ask(verifications, name)
+        async with at_work(verifications):
+            await polling.soon(lambda: len(marks.read_text()) > 12, "new ones and others are asked")
+            ask(verifications, "d")
+            await polling.soon(lambda: len(marks.read_text()) > 20, "more are asked")
+
+    asyncio.run(play())
+    assert re.fullmatch("(<>)+<?", marks.read_text())
 
 
 def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:
@@ -356,7 +401,7 @@ def test_off_asks_nobody() -> None:
         verifications = made("raise SystemExit", mode=TrustMode.OFF)
         asked(verifications)
 
-        assert verifications.controller.queue.depth == 0
+        assert [each.queue.depth for each in verifications.controllers] == [0, 0]
         assert (await verifications.verify(KEY)).after_s is None
 
     asyncio.run(play())

@@ -93,7 +93,7 @@ class Reconciler:
     @property
     def controllers(self) -> tuple[Controller[Key], ...]:
         """All that work on SchedExts, the more urgent first."""
-        return (self.deploying, self.reporting, self._verifications.controller)
+        return (self.deploying, self.reporting, *self._verifications.controllers)
 
     # Observe
 

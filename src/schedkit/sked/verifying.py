@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sys
@@ -77,14 +78,20 @@ class Verifications:
         self._askers: Counter[Question] = Counter()
         self._known: dict[Question, _Known] = {}
         self._tell: Callable[[Key], None] = lambda _: None
-        self.controller: Controller[Key] = Controller(
-            # one process at a time: two would need more memory than there is
-            "verification",
-            self.verify,
-            workers=1,
-            limit_s=limits.time_s + 30,
-            observe=observe,
+        # one process at a time: two would need more memory than there is
+        self._turn = asyncio.Lock()
+        whole_s = 2 * limits.time_s + 30  # with the wait for one that is at it
+        self._asking: Controller[Key] = Controller(
+            "verification", self._answer, workers=1, limit_s=whole_s, observe=observe
         )
+        self._looking_again: Controller[Key] = Controller(
+            "reverification", self.verify, workers=1, limit_s=whole_s, observe=observe
+        )
+
+    @property
+    def controllers(self) -> tuple[Controller[Key], ...]:
+        """What is new has a queue of its own: it does not wait behind registries that are asked once more."""
+        return (self._asking, self._looking_again)
 
     def listen(self, listener: Callable[[Key], None]) -> None:
         """Have it told whose verdict is there, or is another."""
@@ -111,7 +118,7 @@ class Verifications:
             self._asked[key] = question
             self._askers[question] += 1
             self._pin(before, question)
-            self.controller.queue.add(key)
+            self._asking.queue.add(key)
         else:
             del self._asked[key]
         if before is not None:
@@ -130,6 +137,13 @@ class Verifications:
         if not self._askers[question]:
             del self._askers[question]
             self._known.pop(question, None)
+
+    async def _answer(self, key: Key) -> Result:
+        """As `verify`, for what was not asked before."""
+        result = await self.verify(key)
+        if result.after_s is not None:
+            self._looking_again.queue.add(key, after_s=result.after_s)
+        return DONE
 
     async def verify(self, key: Key) -> Result:
         """Find out what is not known any more, and when to look again."""
@@ -173,9 +187,7 @@ class Verifications:
         ticket = secrets.token_hex(16)
         request = self._request(ticket, question, rules, before)
         try:
-            answer = await confinement.run(
-                self._command, request, self._limits, confinement.environment(os.environ)
-            )
+            answer = await self._run(request)
             found = understood(answer, ticket, question, before)
         except BrokenOffError as error:
             words = "the process that verifies signatures broke off, and is started again later"
@@ -183,6 +195,11 @@ class Verifications:
         self._count(type(found).__name__.lower())
         _log.info("image_verified", image=question.image, outcome=type(found).__name__.lower(), **_why(found))
         return found
+
+    async def _run(self, request: bytes) -> bytes:
+        async with self._turn:
+            inherited = confinement.environment(os.environ)
+            return await confinement.run(self._command, request, self._limits, inherited)
 
     def _request(self, ticket: str, question: Question, rules: Rules, before: Verdict | None) -> bytes:
         access = self._access
