@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -180,6 +182,35 @@ def test_a_reset_says_what_it_will_do_and_ends_with_the_kernels_own_scheduler(sc
     assert "nothing to do" in done(schedctl("reset")).stdout
 
 
+def test_on_a_terminal_a_reset_asks_first_and_a_no_changes_nothing(schedctl: Schedctl) -> None:
+    done(schedctl.launch("run", "fifo"))
+    child, terminal = pty.fork()
+    if child == 0:
+        try:
+            main(schedctl.argv("reset"))
+        except SystemExit as end:
+            os._exit(int(end.code or 0))
+        finally:
+            os._exit(os.EX_SOFTWARE)
+
+    said = read_until(terminal, "Go on? [y/N]: ")
+    os.write(terminal, b"n\n")
+    said += read_until(terminal, "you said no")
+    _, ended = os.waitpid(child, 0)
+
+    assert (os.waitstatus_to_exitcode(ended), schedext.ops()) == (1, "rig_fifo")
+    assert "will stop container fifo" in said
+
+
+def read_until(terminal: int, words: str) -> str:
+    """What is written to the terminal, up to those words."""
+    said = ""
+    while words not in said:
+        assert select.select([terminal], [], [], TIMEOUT_S)[0], f"no {words!r} in {said!r}"
+        said += os.read(terminal, 1024).decode()
+    return said
+
+
 def test_a_reset_ejects_an_orphan(schedctl: Schedctl, launcher: Launcher) -> None:
     loader = launcher.attach("orphan")
     loader.send(signal.SIGKILL)
@@ -245,9 +276,11 @@ def killed_after(kind: type[Action], argv: list[str]) -> None:
     """Call schedctl in a process of its own, which is killed as soon as it has done such an action."""
     child = os.fork()
     if child == 0:
-        _die_after(kind)
-        main(argv, standalone_mode=False)
-        os._exit(0)
+        try:
+            _die_after(kind)
+            main(argv)
+        finally:
+            os._exit(1)
     _, ended = os.waitpid(child, 0)
     assert (os.WIFSIGNALED(ended), ended & 0x7F) == (True, signal.SIGKILL), f"it ended with {ended:#x}"
 

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import kmsg
-from schedkit.model.exits import REASONS, Exit, ExitKind, LogReading, exits_since, gap_us, last_words
+from schedkit.model.exits import (
+    REASONS,
+    Exit,
+    ExitKind,
+    LogReading,
+    exits_since,
+    gap_us,
+    last_words,
+    unwanted_exits,
+)
 
 STALL = b"""\
 6,811,42000000,-;sched_ext: BPF scheduler "rig_staller" enabled
@@ -139,6 +148,10 @@ def test_the_gap_of_a_switch_lasts_from_the_first_end_to_the_beginning_of_what_r
     assert gap_us(log, "new") == 1_500_000
     assert gap_us(log, "bad") is None
     assert gap_us(read(STALL), "rig_staller") is None
+
+
+def test_ends_that_a_scheduler_asked_for_can_be_left_out() -> None:
+    assert [end.ops for end in unwanted_exits(read(SWITCH)).exits] == ["bad"]
 
 
 def test_ends_before_a_moment_can_be_left_out() -> None:

@@ -281,7 +281,7 @@ def test_a_reset_is_told_in_words() -> None:
     assert describe(plan) == (
         "stop container fifo",
         "end process 99 (scx_other)",
-        "eject the scheduler from the kernel with SysRq-S",
+        "eject the scheduler from the kernel",
         "wait until the kernel runs its own scheduler",
         "remove container old",
     )

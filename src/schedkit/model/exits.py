@@ -104,6 +104,11 @@ def last_words(log: LogReading, ops: str | None = None) -> str:
     return f"{last.ops}: {last.reason}" + (f" ({last.message})" if last.message else "")
 
 
+def unwanted_exits(log: LogReading) -> LogReading:
+    """The log without the ends that schedulers' own processes asked for."""
+    return log._replace(exits=tuple(each for each in log.exits if each.kind is not ExitKind.UNREG))
+
+
 def exits_since(log: LogReading, time_us: int) -> LogReading:
     """The log without the ends of schedulers before that time."""
     return log._replace(exits=tuple(each for each in log.exits if each.time_us >= time_us))

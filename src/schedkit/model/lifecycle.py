@@ -107,7 +107,7 @@ class EndProcess(NamedTuple):
 
 
 class Eject(NamedTuple):
-    """Have the kernel throw its scheduler out, with SysRq-S."""
+    """Take out of the kernel what no process would take along."""
 
     is_blind: bool = False  # also what some process holds
 

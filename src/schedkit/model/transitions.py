@@ -208,7 +208,7 @@ def _describe(action: Action) -> str:  # noqa: PLR0911 - one case for each actio
         case EndProcess(process):
             return f"end process {process.pid} ({process.command})"
         case Eject():
-            return "eject the scheduler from the kernel with SysRq-S"
+            return "eject the scheduler from the kernel"
         case AwaitFree():
             return "wait until the kernel runs its own scheduler"
         case AwaitRelease(container) | AwaitReturn(container):

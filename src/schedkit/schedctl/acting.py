@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeVar, assert_never
 
 from schedkit.kernel import kmsg, observation, ownership
 from schedkit.model.evidence import leftovers
-from schedkit.model.exits import LogReading, gap_us, last_words
+from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.host import HostObservation, OurContainer, attribute
 from schedkit.model.lifecycle import (
     Action,
@@ -137,7 +137,7 @@ class Stage:
                 self.stopped_at = time.monotonic()
                 ending.end_process(self.root, process, grace_s=self.grace_s)
             case Eject(is_blind):
-                self.tell("ejecting the scheduler with SysRq-S")
+                self.tell("ejecting the scheduler")
                 ending.eject(self.root, is_blind=is_blind)
             case AwaitFree(ignored):
                 self._await_free(ignored)
@@ -198,7 +198,8 @@ class Stage:
 
     def _failure(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Refused:
         ended = runtime.wait(name, timeout_s=5) if course is Course.ENDED else None
-        log = kmsg.read(self.root, after_seq=self.log_seq)
+        # what was stopped for this one has left its end in the log, too
+        log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
         evidence = Evidence(
             str(ended or ""), _kernel_words(log), written(runtime, name), attribute(seen.proof, [])
         )

@@ -7,7 +7,7 @@ import select
 import signal
 from pathlib import Path
 
-from schedkit.kernel import observation, ownership
+from schedkit.kernel import observation, ownership, structops
 from schedkit.model.kernel import State
 from schedkit.model.owners import Hold, Process
 from schedkit.schedctl.errors import Problem
@@ -53,13 +53,30 @@ def _ends(descriptor: int, number: signal.Signals, timeout_s: float) -> bool:
 
 
 def eject(root: Path, *, is_blind: bool) -> None:
-    """Have the kernel throw out its scheduler; unless `is_blind`, only one that no process holds."""
+    """Take the scheduler out of the kernel; unless `is_blind`, only one that no process holds."""
     seen = observation.observe(root)
     if seen.kernel.state is State.DISABLED:
         return
     if not is_blind and seen.proof.hold is not Hold.NOBODY:
         what = f"the kernel runs {seen.kernel.ops or 'another scheduler'} by now, and a process may hold it"
         raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` says whose it is")
+    if not _is_unregistered(root, seen.proof.map_id):
+        _press_sysrq(root)
+
+
+def _is_unregistered(root: Path, map_id: int | None) -> bool:
+    """Do what the loader of a scheduler without a link would have done; SysRq-S leaves its map behind."""
+    registered = {each.map_id for each in structops.read(root).schedulers if each.is_registered}
+    if map_id is None or map_id not in registered:
+        return False
+    try:
+        structops.unregister(map_id)
+    except OSError:
+        return False
+    return True
+
+
+def _press_sysrq(root: Path) -> None:
     try:
         (root / _TRIGGER).write_text("S")
     except OSError as error:

@@ -64,7 +64,8 @@ def _survey(settings: Settings) -> Survey:
 
 
 def _confirm(*, is_sure: bool) -> None:
-    if is_sure or sys.stdin is None or not sys.stdin.isatty():
+    is_answerable = all(each is not None and each.isatty() for each in (sys.stdin, sys.stderr))
+    if is_sure or not is_answerable:
         return
     if not click.confirm("Go on?", err=True):
         raise Problem("nothing was done", why="you said no")
@@ -83,4 +84,4 @@ def answer(plan: Sequence[Action], survey: Survey, *, is_dry: bool) -> Answer:
         f"a link of {each.ops} is still pinned in a BPF filesystem: remove its file"
         for each in survey.host.lingering.pinned
     )
-    return Answer(done, lines, warnings=[*survey.look.problems, *pinned])
+    return Answer(done, lines, warnings=[*survey.look.problems, *survey.host.lingering.gaps, *pinned])
