@@ -76,7 +76,7 @@ def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_
     None
 ):
     assert plan_switch(host(MINE, OURS), OTHER) == Switch(
-        steps=(Create(), Stop(OURS), AwaitFree(), Start(), AwaitAttachment()),
+        steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
         way_back=(AwaitFree(), Restart(OURS), AwaitReturn(OURS)),
         afterwards=(Discard(OURS),),
         old=OURS,
@@ -86,8 +86,8 @@ def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_
 @pytest.mark.parametrize(
     ("after", "begins", "ends"),
     [
-        (After.LEAVE, (Create(), Stop(OURS)), (AwaitFree(), Start())),
-        (After.FOLLOW, (Create(), Listen(), Stop(OURS)), (AwaitFree(), Start())),
+        (After.LEAVE, (Create(),), (AwaitFree(), Start())),
+        (After.FOLLOW, (Create(), Listen()), (AwaitFree(), Start())),
     ],
 )
 def test_who_does_not_wait_gets_the_same_without_the_proof(
@@ -96,7 +96,7 @@ def test_who_does_not_wait_gets_the_same_without_the_proof(
     plan = plan_switch(host(MINE, OURS), OTHER, after=after)
 
     assert isinstance(plan, Switch)
-    assert plan.steps == (*begins, *ends)
+    assert plan.steps == (*begins, Stop(OURS, is_awaited=False), *ends)
 
 
 def test_what_interrupted_changes_left_behind_goes_first() -> None:

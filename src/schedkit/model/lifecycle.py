@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from schedkit.model.evidence import Leftovers
 from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
-from schedkit.model.kernel import State
+from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, is_in_container
 
 SHORTEST_ID = 4  # of a container, as people abbreviate it
@@ -92,6 +92,7 @@ class Stop(NamedTuple):
     """End a container's program."""
 
     container: Known
+    is_awaited: bool = True  # False: go on while its runtime waits for the end, and tidies up
 
 
 class AwaitRelease(NamedTuple):
@@ -331,10 +332,10 @@ def is_released(observation: HostObservation, holders: Iterable[Process], contai
     return not any(is_in_container(each, container.id, container.pid) for each in holders)
 
 
-def is_free(observation: HostObservation, left: Leftovers, ignored: Collection[int] = ()) -> bool:
+def is_free(kernel: SchedExt, left: Leftovers, ignored: Collection[int] = ()) -> bool:
     """Whether another scheduler may start: the kernel runs its own, and no process holds an old one."""
     holders = {process.pid for process in left.processes}.difference(ignored)
-    return observation.kernel.state is State.DISABLED and not holders
+    return kernel.state is State.DISABLED and not holders
 
 
 def left_in_kernel(observation: HostObservation) -> Refused | None:

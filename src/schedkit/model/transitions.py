@@ -141,17 +141,19 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     start = (Start(), AwaitAttachment()) if after is After.WAIT else (Start(),)
     # there are none, unless it was said by force that they do not matter
     until_free = AwaitFree(ignored=tuple(each.pid for each in _of_others(host).processes))
-    steps = (*discard_leftovers(host), *create, *_endings(host), until_free, *start)
+    # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
+    is_awaited = attached is None or not host.owner.ends_with_process
+    steps = (*discard_leftovers(host), *create, *_endings(host, is_awaited=is_awaited), until_free, *start)
     way_back = (until_free, Restart(attached), AwaitReturn(attached)) if attached else ()
     return Switch(steps, way_back, tuple(map(Discard, host.running)), next(iter(host.running), None))
 
 
-def _endings(host: Host) -> tuple[Action, ...]:
+def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
     """What takes whatever is attached out of the kernel."""
     process, owner = host.observation.proof.process, host.owner
     foreign = (EndProcess(process),) if process and owner.kind is OwnerKind.FOREIGN else ()
     ejection = () if owner.ends_with_process else (Eject(),)
-    return (*map(Stop, host.running), *foreign, *ejection)
+    return (*(Stop(each, is_awaited) for each in host.running), *foreign, *ejection)
 
 
 def free_name(name: str, host: Host) -> str:
