@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kernel("7")
 
 TIMEOUT_S = 120
 HOST = "registry.rig.test/rig"
-USED = ("fifo", "alias", "bad_init", "orphan")
+USED = ("fifo", "alias", "bad_init", "orphan", "lingering")
 
 
 def prepare_on_host() -> None:
@@ -263,6 +263,20 @@ def test_what_the_kernel_keeps_after_the_end_of_our_container_is_ejected_by_stop
     done(schedctl("stop"))
 
     assert (schedext.state(), schedctl.containers()) == ("disabled", {})
+
+
+def test_a_status_quotes_why_ours_is_not_attached_and_a_reset_ends_it(schedctl: Schedctl) -> None:
+    done(schedctl.launch("run", "lingering"))
+    schedext.eject()
+    schedext.await_disabled()
+
+    status = schedctl.status()
+
+    assert status["status"] == "managed-detached"
+    assert status["kernel_words"] == "rig_lingering: disabled by sysrq-S"
+    assert "EXIT: disabled by sysrq-S" in status["last_words"]
+    done(schedctl("reset"))
+    assert (schedctl.containers(), schedctl.status()["status"]) == ({}, "idle")
 
 
 # Pulling
