@@ -11,6 +11,7 @@ import pty
 import select
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -363,6 +364,32 @@ def test_a_killed_switch_leaves_what_the_next_call_names_and_a_reset_clears_up(
     polling.until(lambda: schedctl.containers() == left, f"there is {left}", timeout_s=TIMEOUT_S)
     assert named_in(schedctl.status()) == set(left)
     done(schedctl("reset"))
+    assert (schedctl.containers(), schedext.state()) == ({}, "disabled")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("tenths", range(0, 60, 3))
+def test_at_whatever_moment_a_switch_is_killed_nothing_is_left_unnamed(
+    schedctl: Schedctl, tenths: int
+) -> None:
+    done(schedctl.launch("run", "fifo"))
+    argv, layout = schedctl.launching("switch", "alias")
+    child = os.fork()
+    if child == 0:
+        try:
+            main(schedctl.argv(*argv, layout=layout))
+        finally:
+            os._exit(1)
+
+    time.sleep(tenths / 10)  # the moment itself, which no event announces
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+    # what Podman was asked for before, it may still do
+    polling.until(
+        lambda: set(schedctl.containers()) == named_in(schedctl.status()), "all is named", timeout_s=TIMEOUT_S
+    )
+    polling.until(lambda: schedctl("reset").exit_code == 0, "it is reset", timeout_s=TIMEOUT_S)
     assert (schedctl.containers(), schedext.state()) == ({}, "disabled")
 
 

@@ -47,6 +47,7 @@ from schedkit.schedctl.errors import Problem, explain
 
 GRACE_S = 10.0
 _RELEASE_TIMEOUT_S = 30.0
+_RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
 _POLL_S, _SHORT_POLL_S = 0.05, 0.01
 _CLEAR_UP = "`schedctl status` says more; `schedctl reset` clears up"
 _LAST_LINES = 5
@@ -132,7 +133,7 @@ class Stage:
                 self.tell(f"starting {self._spec.name}")
                 self._runtime.start(self._spec.name)
             case AwaitAttachment():
-                self._await_attachment(self._runtime, self._spec.name)
+                self._await_attachment(self._runtime, self._spec.name, self.timeout_s)
             case Stop(container, is_awaited):
                 self.tell(f"stopping {container.name}")
                 self._stop(container, is_awaited=is_awaited)
@@ -150,7 +151,8 @@ class Stage:
             case Restart(container):
                 self._restart(container)
             case AwaitReturn(container):
-                self._await_attachment(self.runtimes[container.driver], container.id)
+                patience_s = max(self.timeout_s, _RETURN_TIMEOUT_S)
+                self._await_attachment(self.runtimes[container.driver], container.id, patience_s)
             case _:
                 assert_never(action)
 
@@ -195,17 +197,18 @@ class Stage:
             self.tell(f"starting {container.name} again")
             runtime.start(container.id)
 
-    def _await_attachment(self, runtime: Runtime, word: str) -> None:
+    def _await_attachment(self, runtime: Runtime, word: str, timeout_s: float) -> None:
         self.tell("waiting for the kernel")
         found = runtime.inspect(word)
         container = OurContainer(found.id, found.name, found.pid or 0)
-        deadline = time.monotonic() + self.timeout_s
+        deadline = time.monotonic() + timeout_s
         course, seen = self._look(container, deadline)
         while course is Course.WAITING:
             time.sleep(_POLL_S)
             course, seen = self._look(container, deadline)
         if course is not Course.ATTACHED:
-            raise problem(self._failure(runtime, found.name, course, seen))
+            evidence = self._evidence(runtime, found.name, course, seen)
+            raise problem(explain_failure(found.name, course, evidence, timeout_s=timeout_s))
         self.attached, self.attached_at = seen, time.monotonic()
 
     def _look(self, container: OurContainer, deadline: float) -> tuple[Course, HostObservation]:
@@ -215,14 +218,13 @@ class Stage:
         is_over = time.monotonic() >= deadline
         return judge_start(seen, container, is_alive=is_alive, is_over=is_over), seen
 
-    def _failure(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Refused:
+    def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
         ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
-        evidence = Evidence(
+        return Evidence(
             str(ended or ""), _kernel_words(log), written(runtime, name), attribute(seen.proof, [])
         )
-        return explain_failure(name, course, evidence, timeout_s=self.timeout_s)
 
     def _await_release(self, container: Known) -> None:
         def is_reached() -> bool:
