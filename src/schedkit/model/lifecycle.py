@@ -52,6 +52,11 @@ class Host(NamedTuple):
         return tuple(each for each in self.containers or () if each.is_running)
 
     @property
+    def ops(self) -> str:
+        """What the kernel runs, by its own name if it is known."""
+        return self.observation.kernel.ops or "a scheduler"
+
+    @property
     def owner(self) -> Owner:
         """Whose the attached scheduler is."""
         ours = None if self.containers is None else [each.ours for each in self.running]
@@ -229,7 +234,7 @@ def _held_by(process: Process) -> Refused:
 
 def taken(host: Host) -> Refused:
     """Why there is no room for another scheduler: the kernel runs one."""
-    return _taken(host.observation.kernel.ops or "a scheduler", host.owner)
+    return _taken(host.ops, host.owner)
 
 
 def _taken(ops: str, owner: Owner) -> Refused:
@@ -282,7 +287,7 @@ def _only(candidates: Sequence[Known], host: Host) -> Known | Refused:
     if candidates:
         remedy = "say which: `schedctl stop ID`; `schedctl ps` lists them"
         return Refused("several containers are meant", f"there are {named(candidates)}", remedy)
-    return _nothing(host.observation.kernel.ops or "a scheduler", host.owner)
+    return _nothing(host.ops, host.owner)
 
 
 def _nothing(ops: str, owner: Owner) -> Refused:

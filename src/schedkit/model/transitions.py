@@ -121,8 +121,9 @@ def _protected(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
         return of_kubernetes(owner, f"{way_to_end(owner)}; or add --force and --evict {owner.pid}")
     if evicted:
         return None
-    what, why, _ = taken(host)
-    return Refused(what, why, f"end it ({way_to_end(owner)}), or have it ended: add --evict {owner.pid}")
+    what = f"the kernel runs {host.ops}, which schedctl did not start"
+    remedy = f"end it ({way_to_end(owner)}), or have it ended: add --evict {owner.pid}"
+    return Refused(what, f"it belongs to {owner}", remedy)
 
 
 def _of_others(host: Host) -> Leftovers:
@@ -182,7 +183,9 @@ def _not_to_be_reset(host: Host, evicted: int, *, is_forced: bool) -> Refused | 
     if is_forced and kernel.is_readable:
         return None
     if host.owner.kind is OwnerKind.UNKNOWN:
-        return taken(host)._replace(remedy="run schedctl as root, on the host, or add --force to eject it")
+        why = f"it is not known whose it is: {host.owner.reason}"
+        remedy = "run schedctl as root, on the host, or add --force to eject it"
+        return Refused(f"the kernel runs {host.ops}", why, remedy)
     if moving := unsettled(host):
         return (
             moving._replace(remedy=f"{moving.remedy}; if it stays so, add --force")
