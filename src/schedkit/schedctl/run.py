@@ -21,9 +21,11 @@ from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import fetching, hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, problem
 from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.fetching import Fetchable
 from schedkit.schedctl.logs import forward
+from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import loading, tell
@@ -56,24 +58,18 @@ class Ready:
 
 
 @click.command()
-@click.argument("image", metavar="NAME|IMAGE")
+@click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
 @click.option(
     "-a", "--attach", is_flag=True, help="Pass on what it writes until its end; exits with its code."
 )
 @click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
 @trust_policy_option
-@click.option(
-    "--allow-unsigned",
-    is_flag=True,
-    envvar="SCHEDCTL_ALLOW_UNSIGNED",
-    show_envvar=True,
-    help="Do not ask who signed it.",
-)
+@option("allow_unsigned")
 @click.option("--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them.")
 @click.option("--least-privilege", is_flag=True, help="With the capabilities it needs, and no others.")
 @click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not.")
-@click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds for that.")
+@option("timeout_s")
 @click.option("--force", is_flag=True, help="Try although the kernel runs a scheduler already.")
 @click.pass_obj
 @answering

@@ -66,15 +66,29 @@ class StatusShown(TypedDict):
     discrepancy: NotRequired[str]
     message: str
     next: str
+    observed_at: NotRequired[str]  # only with --watch
 
 
 @click.command()
-@click.pass_obj
+@click.option("-w", "--watch", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@click.pass_context
 @answering
-def command(settings: Settings) -> Answer:
-    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree."""
-    look = hosts.look(wiring.ROOT, wiring.runtimes(settings))
-    return answer(look, settings.driver)
+def command(ctx: click.Context, *, watch: bool) -> Answer:
+    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree.
+
+    With --watch it exits 0, and -o json prints one object on each line.
+    """
+    settings: Settings = ctx.obj
+    if watch:
+        from schedkit.schedctl import watching  # noqa: PLC0415 - most ask once
+
+        watching.follow(lambda: look(settings), ctx.params["output"])
+    return look(settings)
+
+
+def look(settings: Settings) -> Answer:
+    """Look once."""
+    return answer(hosts.look(wiring.ROOT, wiring.runtimes(settings)), settings.driver)
 
 
 def answer(look: Look, driver: str) -> Answer:
