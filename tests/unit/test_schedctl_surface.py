@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import yaml
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from rig import consoles
 from schedkit.cli import VerbGroup
 from schedkit.kernel.uevents import Listener
 from schedkit.model.host import HostObservation
@@ -158,6 +160,36 @@ def test_every_verb_has_a_page_in_the_manual_and_no_page_is_left_over() -> None:
     pages = {"-".join(("schedctl", *words)) for words in {*VERBS, *groups}}
 
     assert {file.stem for file in (ROOT / "man").glob("*.1")} == pages
+
+
+# The pages
+
+
+def test_symptoms_that_the_page_explains_are_really_said() -> None:
+    """Somebody will search for them."""
+    page = (ROOT / "docs/schedctl/troubleshooting.md").read_text()
+    code = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+
+    explained = re.findall("^### `(.+)`$", page, re.MULTILINE)
+
+    assert len(explained) > 15
+    assert [words for words in explained if not is_said(words, code)] == []
+
+
+def is_said(words: str, code: str) -> bool:
+    """As it stands, or where the code fills in what the page has as an example."""
+    filled = {"CAP_BPF is not effective": "{capability} is not effective", "(step 3)": "(step {"}
+    return filled.get(words, words) in code
+
+
+def test_commands_that_are_shown_are_run_by_a_test_or_say_why_not() -> None:
+    pages = [file.read_text() for file in (ROOT / "docs/schedctl").glob("*.md")]
+    left_out = r"^<!-- not run: [^>]+ -->\n```console\n(.*?)^```$"
+
+    for page in pages:
+        skipped = "".join(re.findall(left_out, page, re.MULTILINE | re.DOTALL)).count("$ ")
+        run = sum(isinstance(step, consoles.Command) for step in consoles.steps(page))
+        assert run + skipped == len(re.findall(r"^\$ ", page, re.MULTILINE))
 
 
 # Watching
