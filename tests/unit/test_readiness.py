@@ -68,7 +68,9 @@ def failures(facts: Facts) -> dict[str, Finding]:
 
 
 def test_a_machine_that_has_everything_passes_every_check_that_applies() -> None:
-    demanding = image(options=("BPF",), reads_config=True, capabilities=("CAP_BPF",))
+    demanding = image(
+        options=("BPF",), reads_config=True, capabilities=("CAP_BPF",), kfuncs=("scx_bpf_kick_cpu",)
+    )
 
     statuses = {finding.id: finding.status.value for finding in examine(demanding)}
 
@@ -78,7 +80,7 @@ def test_a_machine_that_has_everything_passes_every_check_that_applies() -> None
 def test_what_nobody_knows_about_an_image_is_not_checked() -> None:
     skipped = {finding.id for finding in examine(READY) if finding.status.value == "skip"}
 
-    assert skipped == {"image.config", "image.boot_config", "image.capabilities"}
+    assert skipped == {"image.config", "image.kfuncs", "image.boot_config", "image.capabilities"}
 
 
 def test_the_contracts_checks_are_there_and_no_id_is_used_twice() -> None:
@@ -228,6 +230,12 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
             {"image.capabilities"},
             "not effective: CAP_SYS_NICE",
             id="an image that needs more than we may do",
+        ),
+        pytest.param(
+            image(kfuncs=("scx_bpf_kick_cpu", "scx_bpf_not_yet")),
+            {"image.kfuncs"},
+            "missing, or wrongly described: scx_bpf_not_yet",
+            id="an image that calls what this kernel has not",
         ),
         pytest.param(
             image(problem="registry.example could not be reached"),

@@ -270,11 +270,14 @@ def test_what_an_image_needs_is_its_own_word_before_the_catalogs() -> None:
     config = ImageConfig("amd64", "linux", config=Run(labels={MIN_KERNEL: "6.13"}))
     digest = Digest(f"sha256:{'0' * 64}")
 
-    known = imageneeds.describe(chosen, Inspected(digest, (config.platform,), config, 1))
+    known = imageneeds.describe(
+        chosen, Inspected(digest, (config.platform,), config, ()), called={"scx_bpf_kick_cpu"}
+    )
     unseen = imageneeds.describe(chosen, None, problem="no network")
 
     assert (known.min_kernel, known.architectures, known.problem) == ("6.13", ("x86_64",), "")
     assert (unseen.min_kernel, unseen.architectures, unseen.problem) == ("6.12", ("aarch64",), "no network")
+    assert (known.kfuncs, unseen.kfuncs) == (("scx_bpf_kick_cpu",), ())
     assert (known.options, known.reads_config, known.capabilities) == (("KALLSYMS_ALL",), True, ("CAP_BPF",))
 
 

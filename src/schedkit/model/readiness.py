@@ -77,6 +77,9 @@ class ImageNeeds(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()  # of the kernel's config
     reads_config: bool = False  # of the running kernel, to fit itself to it
     capabilities: tuple[str, ...] = ()  # with their CAP_; empty: nobody says
+    kfuncs: tuple[
+        str, ...
+    ] = ()  # functions of sched_ext that its programs cannot do without; empty: not known
     problem: str = ""  # why the image could not be looked at; then only the catalog speaks
 
 
@@ -324,6 +327,19 @@ def config_is_there_for_the_image(facts: Facts) -> Answer:
     return _passed(facts.kernel.config.path)
 
 
+def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
+    """Libbpf looks each function up in BTF; one that is not there, or described wrongly, ends the load."""
+    image, btf = facts.image, facts.kernel.btf
+    if image is None or not image.kfuncs:
+        return _skipped("it is not known which functions of sched_ext the image calls")
+    if btf is None or not btf.kfuncs:
+        return _skipped("there is no BTF to look at")
+    lacking = [name for name in image.kfuncs if name not in btf.kfuncs or name in btf.malformed]
+    if lacking:
+        return _failed(f"missing, or wrongly described: {_some(lacking)}")
+    return _passed(_some(image.kfuncs))
+
+
 def capabilities_suit_the_image(facts: Facts) -> Answer:
     """What we may not do, none of our containers may."""
     image, ours = facts.image, facts.kernel.capabilities
@@ -466,6 +482,13 @@ CHECKS: tuple[Check, ...] = (
         Severity.ERROR,
         "boot a kernel that is built with these options, or choose another scheduler: `schedctl list`",
         config_suits_the_image,
+    ),
+    Check(
+        "image.kfuncs",
+        "The kernel has every function that the image calls",
+        Severity.ERROR,
+        "boot a newer kernel, or choose another version of the image: `schedctl versions NAME`",
+        kernel_has_what_the_image_calls,
     ),
     Check(
         "image.boot_config",
