@@ -8,15 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from schedkit.schedctl import configuration
+from schedkit.schedctl.config import ConfigShown
 from schedkit.schedctl.configuration import parse, places, read
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.main import main
 from schedkit.schedctl.settings import SETTINGS, Settings
 
+GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 PATH = Path("/etc/schedkit/config.toml")
 Machine: TypeAlias = Callable[..., Result]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root obeys so few")
@@ -105,6 +108,17 @@ def test_every_kind_of_value_is_shown_to_people(machine: Machine, tmp_path: Path
     assert lines[-2:] == [f"{tmp_path / 'etc.toml'}: not there", f"{file}: read"]
 
 
+@pytest.mark.parametrize(("form", "file"), [("text", "config.txt"), ("json", "config.json")])
+def test_the_answer_is_the_golden_one(form: str, file: str, machine: Machine, tmp_path: Path) -> None:
+    done = machine("--insecure-registry", "a.example", "config", "-o", form, SCHEDCTL_GRACE="3")
+
+    assert done.stdout.replace(str(tmp_path), "/folder") == (GOLDEN / file).read_text()
+
+
+def test_the_answer_has_the_form_of_its_schema(machine: Machine) -> None:
+    msgspec.convert(json.loads(machine("config", "-o", "json").stdout), ConfigShown, strict=True)
+
+
 def test_help_reads_no_file(machine: Machine, tmp_path: Path) -> None:
     own_file(tmp_path).write_text("?")
 
@@ -159,6 +173,7 @@ def test_the_users_file_lies_where_programs_keep_such_files(
         ),
         ("driver = x", "it is no TOML: Invalid value (at line 1, column 10)"),
         ("\xff", "it is no TOML: "),
+        ("x = " + "[" * 30_000, "it is no TOML: "),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line_and_the_nearest_name(text: str, words: str) -> None:

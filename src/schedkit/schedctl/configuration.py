@@ -58,16 +58,17 @@ def _read(path: Path) -> File:
 
 def _content(path: Path) -> bytes | None:
     """The file's bytes; None if there is no file."""
-    if not os.path.lexists(path):
-        return None
     try:
+        path.lstat()  # most machines have none, and need not import what guards one
         return _guarded(path) if os.geteuid() == 0 else path.read_bytes()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
 def _guarded(path: Path) -> bytes:
-    from schedkit.oci import guarded  # noqa: PLC0415 - most machines have no such file
+    from schedkit.oci import guarded  # noqa: PLC0415 - see above
 
     return guarded.read_file(path.parent, path.name, limit=_LARGEST)
 
@@ -75,7 +76,7 @@ def _guarded(path: Path) -> bytes:
 def _unreadable(path: Path, error: OSError) -> Problem:
     what = f"{path} is not obeyed"
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-        why = "it is a link, or behind one, and root follows none: its owner could lead it anywhere"
+        why = "it is a link or behind one, and root follows none; or a folder above it is a file"
         return Problem(what, why=why, remedy="put the file itself there")
     remedy = "give the file and every folder above it to root alone; with sudo, `sudo -H` takes root's home"
     return Problem(what, why=error.strerror or str(error), remedy=remedy if os.geteuid() == 0 else "")
@@ -88,7 +89,7 @@ def parse(content: bytes, path: Path) -> dict[str, Value]:
     try:
         text = content.decode()
         document = tomllib.loads(text)
-    except ValueError as error:  # also of bytes that are no text
+    except (ValueError, RecursionError) as error:  # also of bytes that are no text
         raise _unusable(path, [f"it is no TOML: {error}"]) from error
     known = {setting.key: setting for setting in SETTINGS if setting.key}
     wrong = [f"line {_line(text, key)}: {words}" for key, words in _faults(document, known)]
