@@ -36,7 +36,7 @@ def _install(folder: Path) -> None:
 
 
 def play(
-    playbook: Path, *, home: Path, env: Mapping[str, str], values: Mapping[str, str], timeout_s: float = 120
+    playbook: Path, *, home: Path, env: Mapping[str, str], values: Mapping[str, str], timeout_s: float = 240
 ) -> Completed:
     """Run the playbook on this machine, with these variables of its own, and say how it ended."""
     words = [word for name, value in values.items() for word in ("--extra-vars", f"{name}={value}")]
@@ -45,6 +45,7 @@ def play(
         "HOME": str(home),
         "PYTHONPATH": str(packages()),
         "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_PIPELINING": "1",  # without files in between
         "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
         "LC_ALL": "C.UTF-8",
     }
