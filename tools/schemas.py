@@ -12,6 +12,7 @@ from schedkit.model.catalog import Document
 from schedkit.schedctl.catalog_publish import CatalogPublished
 from schedkit.schedctl.catalog_show import CatalogShown
 from schedkit.schedctl.catalog_update import CatalogUpdated
+from schedkit.schedctl.config import ConfigShown
 from schedkit.schedctl.doctor import Diagnosis
 from schedkit.schedctl.info import ImageInfo
 from schedkit.schedctl.launching import SchedulerRun
@@ -32,7 +33,7 @@ from schedkit.schedctl.versions import Versions
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CATALOG = Path("catalog/schema.json")
 ANSWERS = Path("docs/schedctl/schemas")
-_ANSWERS: dict[str, Any] = {
+ANSWERED: dict[str, Any] = {
     "run": SchedulerRun,
     "switch": SchedulerSwitched,
     "status": StatusShown,
@@ -52,13 +53,14 @@ _ANSWERS: dict[str, Any] = {
     "catalog-show": CatalogShown,
     "catalog-update": CatalogUpdated,
     "catalog-publish": CatalogPublished,
+    "config": ConfigShown,
 }
 
 
 def generated(root: Path) -> dict[Path, str]:
     """Each schema's file with its whole new text."""
     answers = {
-        root / ANSWERS / f"{verb}.json": _schema(f"schedctl {verb}", kind) for verb, kind in _ANSWERS.items()
+        root / ANSWERS / f"{verb}.json": _schema(f"schedctl {verb}", kind) for verb, kind in ANSWERED.items()
     }
     return {root / CATALOG: _schema("A catalog of sched_ext schedulers", Document), **answers}
 

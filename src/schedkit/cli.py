@@ -14,9 +14,12 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Verb(NamedTuple):
@@ -79,6 +82,16 @@ class VerbGroup(click.Group):
                 formatter.write_dl([(name, verb.summary) for name, verb in self._verbs.items()])
             else:
                 formatter.write_text("None yet.")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Verbs from the table, so that completing one imports none; and flags."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only shells ask
+
+        verbs = self._verbs.items()
+        found = [
+            CompletionItem(name, help=verb.summary) for name, verb in verbs if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """No arguments at all ask for help."""

@@ -21,11 +21,13 @@ from rig import polling
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.host import HostObservation
+from schedkit.model.imageconfigs import MIN_KERNEL, ImageConfig, Run
 from schedkit.model.images import Digest, parse_reference
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import AwaitFree, Discard, Known, Stop
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.model.readiness import Facts, KernelFacts, RuntimeFacts
+from schedkit.oci.inspection import Inspected
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError
@@ -34,6 +36,7 @@ from schedkit.schedctl import (
     acting,
     doctor,
     hosts,
+    imageneeds,
     locking,
     ps,
     pull,
@@ -53,7 +56,7 @@ from schedkit.schedctl.orders import Order, arguments, describe, mounts, name_of
 from schedkit.schedctl.output import Answer, Format, render
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.status import StatusShown
-from schedkit.schedctl.wiring import SOCKETS, drivers, runtimes, socket_of
+from schedkit.schedctl.wiring import drivers, runtimes, socket_of
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -205,7 +208,7 @@ def test_the_socket_that_is_named_is_the_chosen_drivers() -> None:
     settings = Settings(driver="containerd", socket="/x.sock")
 
     assert socket_of(settings, "containerd") == Path("/x.sock")
-    assert socket_of(settings, "podman") == SOCKETS["podman"]
+    assert socket_of(settings, "podman") == Path(Settings().podman_socket)
     assert drivers(settings) == ["containerd", "podman"]
 
 
@@ -256,6 +259,26 @@ def test_doctor_fails_with_what_blocks_and_says_what_to_do() -> None:
     )
     [found] = [check for check in said["checks"] if check["id"] == "runtime.any"]
     assert (found["status"], found["severity"], found["remediation"] != "") == ("fail", "error", True)
+
+
+def test_what_an_image_needs_is_its_own_word_before_the_catalogs() -> None:
+    needs = Needs(boot_config=True, capabilities=("BPF",), kernel_options=("KALLSYMS_ALL",))
+    listed = Listed(
+        "x", Entry("registry.example/x", min_kernel="6.12", architectures=("arm64",), needs=needs), "test"
+    )
+    chosen = Chosen(parse_reference("registry.example/x"), listed)
+    config = ImageConfig("amd64", "linux", config=Run(labels={MIN_KERNEL: "6.13"}))
+    digest = Digest(f"sha256:{'0' * 64}")
+
+    known = imageneeds.describe(
+        chosen, Inspected(digest, (config.platform,), config, ()), called={"scx_bpf_kick_cpu"}
+    )
+    unseen = imageneeds.describe(chosen, None, problem="no network")
+
+    assert (known.min_kernel, known.architectures, known.problem) == ("6.13", ("x86_64",), "")
+    assert (unseen.min_kernel, unseen.architectures, unseen.problem) == ("6.12", ("aarch64",), "no network")
+    assert (known.kfuncs, unseen.kfuncs) == (("scx_bpf_kick_cpu",), ())
+    assert (known.options, known.reads_config, known.capabilities) == (("KALLSYMS_ALL",), True, ("CAP_BPF",))
 
 
 # What changes answer

@@ -20,15 +20,6 @@ _MAX_DIGITS = 18  # fits into 64 bits
 _CONFIG_LIMIT = 4 << 20  # unpacked; real ones have 300 kB
 
 _FLAGS_OF_ISOLCPUS = frozenset({"nohz", "domain", "managed_irq"})
-# their bits in CapEff, for those that sched_ext, BPF and looking at other processes need
-CAPABILITIES = {
-    "CAP_DAC_READ_SEARCH": 2,
-    "CAP_SYS_PTRACE": 19,
-    "CAP_SYS_ADMIN": 21,
-    "CAP_SYSLOG": 34,
-    "CAP_PERFMON": 38,
-    "CAP_BPF": 39,
-}
 
 
 def state(text: str) -> State:
@@ -74,12 +65,14 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def capabilities(status: str) -> frozenset[str] | None:
-    """Those of `CAPABILITIES` that are effective, from `/proc/self/status`; None if it does not say."""
+    """Those that are effective, from `/proc/self/status`; None if it does not say."""
+    from schedkit.model.capabilities import CAPABILITIES  # noqa: PLC0415 - `schedctl status` needs none of them
+
     found = re.search(_EFFECTIVE, status)
     if found is None:
         return None
     bits = int(found[1], 16)
-    return frozenset(name for name, bit in CAPABILITIES.items() if bits >> bit & 1)
+    return frozenset(name for bit, name in enumerate(CAPABILITIES) if bits >> bit & 1)
 
 
 def isolated_from_scheduling(command_line: str) -> str:

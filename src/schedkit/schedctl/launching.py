@@ -16,8 +16,8 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import hosts, wiring
 from schedkit.schedctl.acting import GRACE_S, Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
-from schedkit.schedctl.durations import Seconds
 from schedkit.schedctl.logs import forward
+from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
 from schedkit.schedctl.preparing import Ready, image_options, prepare, warnings
 from schedkit.schedctl.progress import tell
@@ -64,17 +64,10 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
             "--least-privilege", is_flag=True, help="With the capabilities it needs, and no others."
         ),
         click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=Seconds(),
-            default=30.0,
-            show_default=True,
-            help="Seconds for that.",
-        ),
+        option("timeout_s"),
     )
-    for option in reversed(options):
-        command = option(command)
+    for each in reversed(options):
+        command = each(command)
     return command
 
 

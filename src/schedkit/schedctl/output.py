@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import click
 
 from schedkit.schedctl.errors import ExitCode, explain, printable, report
+from schedkit.schedctl.options import option
 
 if TYPE_CHECKING:  # msgspec takes longer to import than `status` takes for all the rest
     from schedkit.schedctl.results import Result
 
 Format: TypeAlias = Literal["text", "json", "yaml"]
-FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
 
 
 class Table(NamedTuple):
@@ -52,9 +52,7 @@ class Answer(NamedTuple):
 def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
     """The verb with `-o`: its answer is printed, its problems are explained, and its exit code counts."""
 
-    @click.option(
-        "-o", "--output", type=click.Choice(FORMATS), default="text", help="How to print the answer."
-    )
+    @option("output")
     @functools.wraps(verb)
     def command(*args: Any, output: Format, **settings: Any) -> None:  # noqa: ANN401 - click passes what the verb declared
         with telling_problems(as_json=output == "json"):

@@ -14,8 +14,10 @@ from schedkit.oci.sources import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl import fetching, wiring
 from schedkit.schedctl.choosing import Chosen
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.fetching import Fetchable
+from schedkit.schedctl.options import option
 from schedkit.schedctl.progress import loading, tell
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.trusting import Trust, trust_policy_option
@@ -34,19 +36,13 @@ class Ready:
 def image_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
     """The argument and the flags of every verb that brings an image into a runtime."""
     options = (
-        click.argument("image", metavar="NAME|IMAGE"),
+        click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images),
         click.option("--version", "version", metavar="TAG", help="Another version than the catalog's."),
         trust_policy_option,
-        click.option(
-            "--allow-unsigned",
-            is_flag=True,
-            envvar="SCHEDCTL_ALLOW_UNSIGNED",
-            show_envvar=True,
-            help="Do not ask who signed it.",
-        ),
+        option("allow_unsigned"),
     )
-    for option in reversed(options):
-        command = option(command)
+    for each in reversed(options):
+        command = each(command)
     return command
 
 

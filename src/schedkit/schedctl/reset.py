@@ -10,10 +10,10 @@ import click
 from schedkit.model.lifecycle import Action
 from schedkit.model.transitions import describe, plan_reset
 from schedkit.schedctl import hosts, locking, wiring
-from schedkit.schedctl.acting import GRACE_S, Stage, decided
-from schedkit.schedctl.durations import Seconds
+from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.hosts import Survey
+from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.results import Result
@@ -35,14 +35,7 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
 @click.option(
     "--evict", type=int, default=0, metavar="PID", help="End this process's scheduler, which is not ours."
 )
-@click.option(
-    "--grace",
-    "grace_s",
-    type=Seconds(),
-    default=GRACE_S,
-    show_default=True,
-    help="Seconds before one is killed.",
-)
+@option("grace_s")
 @click.option("--force", is_flag=True, help="Also where Kubernetes has it, or nobody knows whose it is.")
 @click.pass_obj
 @answering

@@ -82,13 +82,28 @@ class StatusShown(TypedDict):
     leftovers: NotRequired[list[LeftoverShown]]
     message: str
     next: str
+    observed_at: NotRequired[str]  # only with --watch
 
 
 @click.command()
-@click.pass_obj
+@click.option("-w", "--watch", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@click.pass_context
 @answering
-def command(settings: Settings) -> Answer:
-    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree."""
+def command(ctx: click.Context, *, watch: bool) -> Answer:
+    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree.
+
+    With --watch it exits 0, and -o json prints one object on each line.
+    """
+    settings: Settings = ctx.obj
+    if watch:
+        from schedkit.schedctl import watching  # noqa: PLC0415 - most ask once
+
+        watching.follow(lambda: look_at(settings), ctx.params["output"])
+    return look_at(settings)
+
+
+def look_at(settings: Settings) -> Answer:
+    """The answer to a look at this machine."""
     runtimes = wiring.runtimes(settings)
     look = hosts.look(wiring.ROOT, runtimes)
     return answer(look, settings.driver, lambda found: _reasons(found, runtimes))

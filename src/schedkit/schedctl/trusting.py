@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from schedkit.model.images import Reference
 from schedkit.model.trust import InvalidPolicy, TrustPolicy, Verified, default_policy
@@ -19,6 +17,7 @@ from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.sources import Source
 from schedkit.oci.verdicts import Verdicts
 from schedkit.schedctl import catalogs
+from schedkit.schedctl.options import option
 
 if TYPE_CHECKING:
     from schedkit.oci.trustedroots import TrustedRoot
@@ -59,15 +58,7 @@ class Trust:
             raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
 
 
-def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
-    """The flag by which every verb that verifies is told whom to trust."""
-    return click.option(
-        "--trust-policy",
-        envvar="SCHEDCTL_TRUST_POLICY",
-        show_envvar=True,
-        metavar="PATH",
-        help="Whom to trust, instead of schedkit's own workflows.",
-    )(command)
+trust_policy_option = option("trust_policy")  # of every verb that verifies
 
 
 def read_trust(path: str | None) -> Trust:
