@@ -1,4 +1,4 @@
-"""The part of the benchmark that runs beside a kernel with sched_ext: `python -m benchmarks.host.guest ROUNDS`.
+"""What is measured beside a kernel with sched_ext: `python -m benchmarks.host.guest ROUNDS`.
 
 Prints the courses as JSON. Contenders take turns; the first turn fills caches, and does not count.
 """
@@ -46,7 +46,9 @@ class Bench:
 
     def __init__(self, podman: Podman) -> None:
         self._podman = podman
-        self._images = {name: contents.content(images.scheduler(name), f"{_REPOSITORY}/{name}") for name in SCHEDULERS}
+        self._images = {
+            name: contents.content(images.scheduler(name), f"{_REPOSITORY}/{name}") for name in SCHEDULERS
+        }
         for image in self._images.values():
             Runtime(podman.socket).load(image)
 
@@ -82,7 +84,14 @@ class Bench:
     def _schedctl(self, verb: str, name: str) -> list[str]:
         program = [sys.executable, "-m", "benchmarks.host.ours", "--socket", str(self._podman.socket)]
         layout = ["--layout", str(images.scheduler(name))]
-        return [*program, *layout, verb, self._images[name].reference, "--allow-unsigned", f"--timeout={_TIMEOUT_S}"]
+        return [
+            *program,
+            *layout,
+            verb,
+            self._images[name].reference,
+            "--allow-unsigned",
+            f"--timeout={_TIMEOUT_S}",
+        ]
 
     def _timed(self, words: Sequence[str], name: str, read: Callable[[Sequence[Record], int], T]) -> T:
         """Run it between two marks, read the kernel's log about it, and clear up."""

@@ -22,9 +22,18 @@ def measure(rounds: int) -> Courses:
     for name in SCHEDULERS:
         images.scheduler(name)  # a guest can neither fetch nor compile
     with byhand.booted(kernels.obtain("7"), "bench-host") as guest:
-        words = ["env", f"PYTHONPATH={_ROOT / 'tests'}", sys.executable, "-m", "benchmarks.host.guest", str(rounds)]
+        words = [
+            "env",
+            f"PYTHONPATH={_ROOT / 'tests'}",
+            sys.executable,
+            "-m",
+            "benchmarks.host.guest",
+            str(rounds),
+        ]
         name = guest.begin(f"cd {shlex.quote(str(_ROOT))} && {shlex.join(words)}", apart=True)
         done = guest.await_end(name, timeout_s=_ROUND_S * (rounds + 1))
         if done.exit_code:
-            raise RigError(f"the benchmark in the guest failed:\n{guest.errors_file(name).read_text()[-3000:]}")
+            raise RigError(
+                f"the benchmark in the guest failed:\n{guest.errors_file(name).read_text()[-3000:]}"
+            )
     return msgspec.json.decode(done.output, type=Courses)

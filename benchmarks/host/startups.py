@@ -49,7 +49,9 @@ def _require_no_other_runtime() -> None:
     for socket in wiring.SOCKETS.values():
         if socket.exists():
             remedy = "stop it for the length of the benchmark"
-            raise Unavailable("schedctl without a container runtime", f"something listens at {socket}", remedy)
+            raise Unavailable(
+                "schedctl without a container runtime", f"something listens at {socket}", remedy
+            )
 
 
 def _commands(podman: Path, containerd: Path) -> tuple[Command, ...]:

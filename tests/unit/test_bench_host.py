@@ -25,7 +25,9 @@ LOG = """\
 """
 
 
-def results(*, help_s: float = 0.05, podman_s: float = 0.07, attaching_s: float = 1.1, gap_s: float = 2) -> Results:
+def results(
+    *, help_s: float = 0.05, podman_s: float = 0.07, attaching_s: float = 1.1, gap_s: float = 2
+) -> Results:
     times_s = {
         startups.INTERPRETER: [0.01, 0.01, 9.0],
         startups.HELP: [help_s],
@@ -74,7 +76,9 @@ def test_the_text_marks_what_was_missed_and_says_what_was_not_measured() -> None
     found = results(help_s=0.06)
     text = report.render_text(Sizes(), Results(found.startups_s, Courses("7.0", found.courses.attachments)))
 
-    assert [line.split("  ")[1] for line in text.splitlines() if "MISSED" in line] == ["MISSED CPU of schedctl --help"]
+    assert [line.split("  ")[1] for line in text.splitlines() if "MISSED" in line] == [
+        "MISSED CPU of schedctl --help"
+    ]
     assert "no `switch`" in text
     assert "30.00 x" in text  # containerd has no target, and is printed
 
