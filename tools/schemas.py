@@ -14,13 +14,16 @@ from schedkit.schedctl.catalog_show import CatalogShown
 from schedkit.schedctl.catalog_update import CatalogUpdated
 from schedkit.schedctl.doctor import Diagnosis
 from schedkit.schedctl.info import ImageInfo
+from schedkit.schedctl.launching import SchedulerRun
 from schedkit.schedctl.listing import Listing
 from schedkit.schedctl.mirror import Mirrored
 from schedkit.schedctl.package import Packaged
 from schedkit.schedctl.ps import Processes
-from schedkit.schedctl.run import SchedulerRun
+from schedkit.schedctl.pull import ImagePulled
+from schedkit.schedctl.reset import SchedulerReset
 from schedkit.schedctl.status import StatusShown
 from schedkit.schedctl.stop import ContainerStopped
+from schedkit.schedctl.switch import SchedulerSwitched
 from schedkit.schedctl.trust_show import TrustShown
 from schedkit.schedctl.trust_update import TrustUpdated
 from schedkit.schedctl.verify import Signature
@@ -31,9 +34,12 @@ CATALOG = Path("catalog/schema.json")
 ANSWERS = Path("docs/schedctl/schemas")
 _ANSWERS: dict[str, Any] = {
     "run": SchedulerRun,
+    "switch": SchedulerSwitched,
     "status": StatusShown,
     "ps": Processes,
     "stop": ContainerStopped,
+    "reset": SchedulerReset,
+    "pull": ImagePulled,
     "doctor": Diagnosis,
     "list": Listing,
     "versions": Versions,

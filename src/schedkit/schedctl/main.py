@@ -12,10 +12,13 @@ from schedkit.schedctl.settings import Settings
 
 VERBS: dict[str, Verb] = {
     "run": Verb("schedkit.schedctl.run:command", "Run a scheduler, until the kernel confirms it."),
+    "switch": Verb("schedkit.schedctl.switch:command", "Replace the scheduler that runs, or keep it."),
     "status": Verb("schedkit.schedctl.status:command", "Show what the kernel runs, and whose it is."),
     "ps": Verb("schedkit.schedctl.ps:command", "List the containers of schedkit's."),
     "logs": Verb("schedkit.schedctl.logs:command", "Show what a scheduler wrote."),
     "stop": Verb("schedkit.schedctl.stop:command", "Stop a scheduler, until the kernel has let go of it."),
+    "reset": Verb("schedkit.schedctl.reset:command", "Go back to the kernel's own scheduler."),
+    "pull": Verb("schedkit.schedctl.pull:command", "Fetch a scheduler's image, to run it later."),
     "doctor": Verb("schedkit.schedctl.doctor:command", "Check whether this machine can run schedulers."),
     "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
     "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
