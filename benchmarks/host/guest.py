@@ -1,6 +1,6 @@
 """What is measured beside a kernel with sched_ext: `python -m benchmarks.host.guest ROUNDS`.
 
-Prints the courses as JSON. Contenders take turns; the first turn fills caches, and does not count.
+Prints the courses as JSON. Contenders take turns.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from rig import contents, images, polling, schedext, schedulers
 from rig.errors import RigError
 from rig.podman import Podman
 from schedkit.runtimes.podman import Podman as Runtime
+from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.main import VERBS
 
 SCHEDULERS = ("fifo", "alias")
@@ -49,26 +50,35 @@ class Bench:
         self._images = {
             name: contents.content(images.scheduler(name), f"{_REPOSITORY}/{name}") for name in SCHEDULERS
         }
+        self._runtime = Runtime(podman.socket)
         for image in self._images.values():
-            Runtime(podman.socket).load(image)
+            self._runtime.load(image)
 
     def attach(self, who: str) -> Attachment:
         """The first scheduler, from nothing."""
-        words = self._podman_run(SCHEDULERS[0]) if who == PODMAN else self._schedctl("run", SCHEDULERS[0])
-        return self._timed(words, SCHEDULERS[0], lambda log, after: attachment(who, log, after=after))
+        first = SCHEDULERS[0]
+        words = self._podman_run(first) if who == PODMAN else self._schedctl("run", first)
+        return self._timed(words, first, lambda log, after: attachment(who, log, after=after))
 
     def switch(self, who: str) -> Gap:
-        """From the first scheduler to the second."""
+        """From the first scheduler to the second, which Podman has prepared, as `schedctl` does itself."""
         first, second = SCHEDULERS
+        self._start(first)
         if who == PODMAN:
-            self._podman.run("create", *self._options(second))
-            self._do(self._podman_run(first), first)
+            self._create(second)
             command = shlex.join(self._podman.command(remote=False))
             words = ["sh", "-c", f"{command} stop {first} && {command} start {second}"]
         else:
-            self._do(self._schedctl("run", first), first)
             words = self._schedctl("switch", second)
         return self._timed(words, second, lambda log, after: gap(who, log, after=after))
+
+    def _create(self, name: str) -> None:
+        self._runtime.create(Spec(name=name, image=self._images[name].reference))
+
+    def _start(self, name: str) -> None:
+        self._create(name)
+        self._runtime.start(name)
+        _await_attached(name)
 
     def clear(self) -> None:
         """No container is left, and the kernel runs its own scheduler."""
@@ -76,10 +86,8 @@ class Bench:
         schedext.await_disabled(timeout_s=_TIMEOUT_S)
 
     def _podman_run(self, name: str) -> list[str]:
-        return [*self._podman.command(remote=False), "run", "--detach", *self._options(name)]
-
-    def _options(self, name: str) -> list[str]:
-        return ["--name", name, "--privileged", "--pid=host", self._images[name].reference]
+        options = ["--detach", "--name", name, "--privileged", "--pid=host"]
+        return [*self._podman.command(remote=False), "run", *options, self._images[name].reference]
 
     def _schedctl(self, verb: str, name: str) -> list[str]:
         program = [sys.executable, "-m", "benchmarks.host.ours", "--socket", str(self._podman.socket)]
@@ -107,8 +115,12 @@ class Bench:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode:
             raise RigError(f"`{shlex.join(words)}` ended with {done.returncode}: {done.stderr}")
-        ops = schedulers.catalog()[name].ops_name
-        polling.until(lambda: schedext.is_attached(ops), f"{name} is attached", timeout_s=_TIMEOUT_S)
+        _await_attached(name)
+
+
+def _await_attached(name: str) -> None:
+    ops = schedulers.catalog()[name].ops_name
+    polling.until(lambda: schedext.is_attached(ops), f"{name} is attached", timeout_s=_TIMEOUT_S)
 
 
 def _told(read: Callable[[Sequence[Record], int], T], after: int) -> T | None:
@@ -120,15 +132,15 @@ def _told(read: Callable[[Sequence[Record], int], T], after: int) -> T | None:
 
 
 def take_turns(course: Callable[[str], T], rounds: int) -> list[T]:
-    """All rounds of both but the first."""
-    found = [course(who) for _ in range(rounds + 1) for who in (PODMAN, SCHEDCTL)]
-    return found[2:]
+    """All rounds of both."""
+    return [course(who) for _ in range(rounds) for who in (PODMAN, SCHEDCTL)]
 
 
 def main(rounds: int) -> None:
     """Measure, and print."""
     with Podman(Path(tempfile.mkdtemp()), root=Path("/"), isolated=False) as podman:
         bench = Bench(podman)
+        take_turns(bench.attach, 1)  # fills caches, and does not count
         attachments = take_turns(bench.attach, rounds)
         gaps = take_turns(bench.switch, rounds) if "switch" in VERBS else []
     print(msgspec.json.encode(Courses(os.uname().release, attachments, gaps)).decode())

@@ -14,7 +14,7 @@ from rig import byhand, images, kernels
 from rig.errors import RigError
 
 _ROOT = Path(__file__).parents[2]
-_ROUND_S = 240  # a minute on a quiet machine, with every instruction emulated
+_ROUND_S = 300  # a minute on a quiet machine, with every instruction emulated
 
 
 def measure(rounds: int) -> Courses:

@@ -10,7 +10,7 @@ _RARELY = 50_000  # new objects, before it is looked which of them are garbage
 def main() -> None:
     """Run the command line.
 
-    A third of a short command's time would go into looking for garbage: while code is loaded, which makes
+    A sixth of a short command's time would go into looking for garbage: while code is loaded, which makes
     none, and at the end, when the kernel takes all memory back anyway.
     """
     gc.set_threshold(_RARELY)
