@@ -14,13 +14,14 @@ import pytest
 PROBE = """
 import gc, sys
 import {given}
-before = set(sys.modules)
+before, collected = set(sys.modules), gc.get_stats()
 from schedkit.schedctl.__main__ import main
 sys.argv = ["schedctl", "{word}"]
 try:
     main()
 except SystemExit as end:
-    print(end.code or 0, *(set(sys.modules) - before), file=sys.stderr)
+    searches = "none" if gc.get_stats() == collected and gc.get_freeze_count() else "some"
+    print(end.code or 0, searches, *(set(sys.modules) - before), file=sys.stderr)
 """
 
 
@@ -32,14 +33,14 @@ except SystemExit as end:
         pytest.param("status", "click, locale, pathlib", id="a status needs no network, and no JSON"),
     ],
 )
-def test_nothing_else_is_imported(word: str, given: str) -> None:
+def test_nothing_else_is_imported_and_no_garbage_is_looked_for(word: str, given: str) -> None:
     """Beside our own modules; `locale`, `shutil` and `textwrap` are imported by click when it is at work."""
     probe = PROBE.format(word=word, given=given)
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
     )
 
-    code, *imported = done.stderr.split()
-    assert (code, bool(done.stdout)) == ("0", True)
+    code, searches, *imported = done.stderr.split()
+    assert (code, searches, bool(done.stdout)) == ("0", "none", True)
     assert "schedkit.schedctl.main" in imported
     assert {name for name in imported if name.partition(".")[0] not in {"schedkit", "click"}} == set()
