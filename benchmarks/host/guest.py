@@ -32,6 +32,7 @@ from benchmarks.host.kernellog import NotToldError, Record
 from rig import contents, images, polling, schedext, schedulers
 from rig.errors import RigError
 from rig.podman import Podman
+from rig.progress import say
 from schedkit.runtimes.podman import Podman as Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.main import VERBS
@@ -133,7 +134,12 @@ def _told(read: Callable[[Sequence[Record], int], T], after: int) -> T | None:
 
 def take_turns(course: Callable[[str], T], rounds: int) -> list[T]:
     """All rounds of both."""
-    return [course(who) for _ in range(rounds) for who in (PODMAN, SCHEDCTL)]
+    found: list[T] = []
+    for _ in range(rounds):
+        for who in (PODMAN, SCHEDCTL):
+            found.append(course(who))
+            say(f"{who}: {found[-1]}")
+    return found
 
 
 def main(rounds: int) -> None:

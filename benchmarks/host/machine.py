@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -14,26 +15,25 @@ from rig import byhand, images, kernels
 from rig.errors import RigError
 
 _ROOT = Path(__file__).parents[2]
-_ROUND_S = 300  # a minute on a quiet machine, with every instruction emulated
+_ROUND_S = 600  # a minute on a quiet machine, with every instruction emulated
 
 
 def measure(rounds: int) -> Courses:
     """Boot, and have it measured beside the kernel it is about."""
     for name in SCHEDULERS:
         images.scheduler(name)  # a guest can neither fetch nor compile
+    said = BytesIO()
     with byhand.booted(kernels.obtain("7"), "bench-host") as guest:
-        words = [
-            "env",
-            f"PYTHONPATH={_ROOT / 'tests'}",
-            sys.executable,
-            "-m",
-            "benchmarks.host.guest",
-            str(rounds),
-        ]
-        name = guest.begin(f"cd {shlex.quote(str(_ROOT))} && {shlex.join(words)}", apart=True)
-        done = guest.await_end(name, timeout_s=_ROUND_S * (rounds + 1))
-        if done.exit_code:
-            raise RigError(
-                f"the benchmark in the guest failed:\n{guest.errors_file(name).read_text()[-3000:]}"
-            )
-    return msgspec.json.decode(done.output, type=Courses)
+        streams = byhand.Streams(said, sys.stderr.buffer)
+        code = byhand.attend(guest, _command(rounds), streams, timeout_s=_ROUND_S * (rounds + 1))
+    if code:
+        raise RigError(f"the benchmark in the guest ended with {code}: see above")
+    return msgspec.json.decode(said.getvalue(), type=Courses)
+
+
+def _command(rounds: int) -> str:
+    words = [
+        *("env", f"PYTHONPATH={_ROOT / 'tests'}"),
+        *(sys.executable, "-m", "benchmarks.host.guest", str(rounds)),
+    ]
+    return f"cd {shlex.quote(str(_ROOT))} && {shlex.join(words)}"
