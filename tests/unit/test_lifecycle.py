@@ -236,19 +236,19 @@ def test_a_container_is_gone_when_kernel_and_processes_agree(
 
 
 @pytest.mark.parametrize(
-    ("observation", "left", "ignored", "expected"),
+    ("state", "left", "ignored", "expected"),
     [
-        pytest.param(seen(), (), (), True, id="nothing is attached"),
-        pytest.param(seen(), (STRANGER,), (), False, id="somebody holds an old one"),
-        pytest.param(seen(), (STRANGER,), (99,), True, id="somebody who does not matter"),
-        pytest.param(seen(State.DISABLING), (), (), False, id="the kernel is not done"),
-        pytest.param(seen(State.ENABLED, hold=Hold.NOBODY), (), (), False, id="an orphan is attached"),
+        pytest.param(State.DISABLED, (), (), True, id="nothing is attached"),
+        pytest.param(State.DISABLED, (STRANGER,), (), False, id="somebody holds an old one"),
+        pytest.param(State.DISABLED, (STRANGER,), (99,), True, id="somebody who does not matter"),
+        pytest.param(State.DISABLING, (), (), False, id="the kernel is not done"),
+        pytest.param(State.ENABLED, (), (), False, id="an orphan is attached"),
     ],
 )
 def test_a_kernel_is_free_when_it_runs_its_own_and_nobody_holds_an_old_one(
-    observation: HostObservation, left: tuple[Process, ...], ignored: tuple[int, ...], expected: bool
+    state: State, left: tuple[Process, ...], ignored: tuple[int, ...], expected: bool
 ) -> None:
-    assert is_free(observation, Leftovers(left), ignored) is expected
+    assert is_free(SchedExt(state), Leftovers(left), ignored) is expected
 
 
 def test_a_scheduler_that_outlives_its_container_is_named() -> None:

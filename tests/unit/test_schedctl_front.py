@@ -52,6 +52,19 @@ def schedctl(*words: str, home: Path) -> Result:
     return call(main.main, *words, XDG_DATA_HOME=str(home))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "x", "--timeout=nan"),
+        ("switch", "x", "--timeout=inf"),
+        ("stop", "--grace=-1"),
+        ("reset", "--grace=x"),
+    ],
+)
+def test_a_time_that_never_ends_or_is_none_is_wrong_usage(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert schedctl(*words, home=tmp_path).exit_code == ExitCode.USAGE
+
+
 # How an answer is printed
 
 

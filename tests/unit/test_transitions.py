@@ -76,7 +76,7 @@ def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_
     None
 ):
     assert plan_switch(host(MINE, OURS), OTHER) == Switch(
-        steps=(Create(), Stop(OURS), AwaitFree(), Start(), AwaitAttachment()),
+        steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
         way_back=(AwaitFree(), Restart(OURS), AwaitReturn(OURS)),
         afterwards=(Discard(OURS),),
         old=OURS,
@@ -86,8 +86,8 @@ def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_
 @pytest.mark.parametrize(
     ("after", "begins", "ends"),
     [
-        (After.LEAVE, (Create(), Stop(OURS)), (AwaitFree(), Start())),
-        (After.FOLLOW, (Create(), Listen(), Stop(OURS)), (AwaitFree(), Start())),
+        (After.LEAVE, (Create(),), (AwaitFree(), Start())),
+        (After.FOLLOW, (Create(), Listen()), (AwaitFree(), Start())),
     ],
 )
 def test_who_does_not_wait_gets_the_same_without_the_proof(
@@ -96,7 +96,7 @@ def test_who_does_not_wait_gets_the_same_without_the_proof(
     plan = plan_switch(host(MINE, OURS), OTHER, after=after)
 
     assert isinstance(plan, Switch)
-    assert plan.steps == (*begins, *ends)
+    assert plan.steps == (*begins, Stop(OURS, is_awaited=False), *ends)
 
 
 def test_what_interrupted_changes_left_behind_goes_first() -> None:
@@ -150,8 +150,10 @@ def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
     [
         pytest.param(host(seen(State.ABSENT)), "no sched_ext", "doctor", id="a kernel without sched_ext"),
         pytest.param(host(MINE, OURS, SECOND), "several", "schedctl reset", id="two of ours"),
-        pytest.param(host(THEIRS), "runs fifo already", "--evict 99", id="a stranger's"),
-        pytest.param(host(THEIRS, OURS), "runs fifo already", "--evict 99", id="a stranger's beside ours"),
+        pytest.param(host(THEIRS), "schedctl did not start", "--evict 99", id="a stranger's"),
+        pytest.param(
+            host(THEIRS, OURS), "schedctl did not start", "--evict 99", id="a stranger's beside ours"
+        ),
         pytest.param(host(KUBERNETES), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
         pytest.param(host(ORPHAN), "runs fifo already", "schedctl reset", id="nobody's"),
         pytest.param(host(UNKNOWN, OURS), "runs fifo already", "status", id="of unknown owner"),
@@ -245,9 +247,9 @@ def test_a_reset_leads_back_from_everywhere(machine: Host, steps: tuple[Action, 
 @pytest.mark.parametrize(
     ("machine", "what", "remedy"),
     [
-        pytest.param(host(THEIRS), "runs fifo already", "--evict 99", id="a stranger's"),
+        pytest.param(host(THEIRS), "schedctl did not start", "--evict 99", id="a stranger's"),
         pytest.param(host(KUBERNETES, OURS), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
-        pytest.param(host(UNKNOWN), "runs fifo already", "--force", id="of unknown owner"),
+        pytest.param(host(UNKNOWN), "runs fifo", "--force", id="of unknown owner"),
         pytest.param(host(seen(State.DISABLING)), "between", "--force", id="a moving kernel"),
         pytest.param(
             host(seen(), left=(POD,)), "process 98 of a Kubernetes pod", "--force", id="a pod lingers"

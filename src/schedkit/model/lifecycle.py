@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from schedkit.model.evidence import Leftovers
 from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
-from schedkit.model.kernel import State
+from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, is_in_container
 
 SHORTEST_ID = 4  # of a container, as people abbreviate it
@@ -50,6 +50,11 @@ class Host(NamedTuple):
     def running(self) -> tuple[Known, ...]:
         """Those that may hold the kernel's scheduler."""
         return tuple(each for each in self.containers or () if each.is_running)
+
+    @property
+    def ops(self) -> str:
+        """What the kernel runs, by its own name if it is known."""
+        return self.observation.kernel.ops or "a scheduler"
 
     @property
     def owner(self) -> Owner:
@@ -92,6 +97,7 @@ class Stop(NamedTuple):
     """End a container's program."""
 
     container: Known
+    is_awaited: bool = True  # False: go on while its runtime waits for the end, and tidies up
 
 
 class AwaitRelease(NamedTuple):
@@ -228,7 +234,7 @@ def _held_by(process: Process) -> Refused:
 
 def taken(host: Host) -> Refused:
     """Why there is no room for another scheduler: the kernel runs one."""
-    return _taken(host.observation.kernel.ops or "a scheduler", host.owner)
+    return _taken(host.ops, host.owner)
 
 
 def _taken(ops: str, owner: Owner) -> Refused:
@@ -281,7 +287,7 @@ def _only(candidates: Sequence[Known], host: Host) -> Known | Refused:
     if candidates:
         remedy = "say which: `schedctl stop ID`; `schedctl ps` lists them"
         return Refused("several containers are meant", f"there are {named(candidates)}", remedy)
-    return _nothing(host.observation.kernel.ops or "a scheduler", host.owner)
+    return _nothing(host.ops, host.owner)
 
 
 def _nothing(ops: str, owner: Owner) -> Refused:
@@ -331,10 +337,10 @@ def is_released(observation: HostObservation, holders: Iterable[Process], contai
     return not any(is_in_container(each, container.id, container.pid) for each in holders)
 
 
-def is_free(observation: HostObservation, left: Leftovers, ignored: Collection[int] = ()) -> bool:
+def is_free(kernel: SchedExt, left: Leftovers, ignored: Collection[int] = ()) -> bool:
     """Whether another scheduler may start: the kernel runs its own, and no process holds an old one."""
     holders = {process.pid for process in left.processes}.difference(ignored)
-    return observation.kernel.state is State.DISABLED and not holders
+    return kernel.state is State.DISABLED and not holders
 
 
 def left_in_kernel(observation: HostObservation) -> Refused | None:

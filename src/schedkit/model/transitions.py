@@ -121,8 +121,9 @@ def _protected(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
         return of_kubernetes(owner, f"{way_to_end(owner)}; or add --force and --evict {owner.pid}")
     if evicted:
         return None
-    what, why, _ = taken(host)
-    return Refused(what, why, f"end it ({way_to_end(owner)}), or have it ended: add --evict {owner.pid}")
+    what = f"the kernel runs {host.ops}, which schedctl did not start"
+    remedy = f"end it ({way_to_end(owner)}), or have it ended: add --evict {owner.pid}"
+    return Refused(what, f"it belongs to {owner}", remedy)
 
 
 def _of_others(host: Host) -> Leftovers:
@@ -141,17 +142,19 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     start = (Start(), AwaitAttachment()) if after is After.WAIT else (Start(),)
     # there are none, unless it was said by force that they do not matter
     until_free = AwaitFree(ignored=tuple(each.pid for each in _of_others(host).processes))
-    steps = (*discard_leftovers(host), *create, *_endings(host), until_free, *start)
+    # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
+    is_awaited = attached is None or not host.owner.ends_with_process
+    steps = (*discard_leftovers(host), *create, *_endings(host, is_awaited=is_awaited), until_free, *start)
     way_back = (until_free, Restart(attached), AwaitReturn(attached)) if attached else ()
     return Switch(steps, way_back, tuple(map(Discard, host.running)), next(iter(host.running), None))
 
 
-def _endings(host: Host) -> tuple[Action, ...]:
+def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
     """What takes whatever is attached out of the kernel."""
     process, owner = host.observation.proof.process, host.owner
     foreign = (EndProcess(process),) if process and owner.kind is OwnerKind.FOREIGN else ()
     ejection = () if owner.ends_with_process else (Eject(),)
-    return (*map(Stop, host.running), *foreign, *ejection)
+    return (*(Stop(each, is_awaited) for each in host.running), *foreign, *ejection)
 
 
 def free_name(name: str, host: Host) -> str:
@@ -180,7 +183,9 @@ def _not_to_be_reset(host: Host, evicted: int, *, is_forced: bool) -> Refused | 
     if is_forced and kernel.is_readable:
         return None
     if host.owner.kind is OwnerKind.UNKNOWN:
-        return taken(host)._replace(remedy="run schedctl as root, on the host, or add --force to eject it")
+        why = f"it is not known whose it is: {host.owner.reason}"
+        remedy = "run schedctl as root, on the host, or add --force to eject it"
+        return Refused(f"the kernel runs {host.ops}", why, remedy)
     if moving := unsettled(host):
         return (
             moving._replace(remedy=f"{moving.remedy}; if it stays so, add --force")

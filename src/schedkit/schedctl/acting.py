@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, assert_never
 
-from schedkit.kernel import kmsg, observation, ownership
+from schedkit.kernel import kmsg, observation, ownership, sysfs
 from schedkit.model.evidence import leftovers
 from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.host import HostObservation, OurContainer, attribute
+from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
     AwaitAttachment,
@@ -36,7 +38,7 @@ from schedkit.model.lifecycle import (
     is_released,
     judge_start,
 )
-from schedkit.runtimes.containers import Output, State
+from schedkit.runtimes.containers import Output, State, Stopped
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
@@ -45,8 +47,11 @@ from schedkit.schedctl.errors import Problem, explain
 
 GRACE_S = 10.0
 _RELEASE_TIMEOUT_S = 30.0
-_POLL_S = 0.05
+_RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
+_POLL_S, _SHORT_POLL_S = 0.05, 0.01
+_CLEAR_UP = "`schedctl status` says more; `schedctl reset` clears up"
 _LAST_LINES = 5
+_EXIT_TIMEOUT_S = 30.0  # for a runtime to notice that a program has ended
 Decision = TypeVar("Decision")
 
 
@@ -72,7 +77,9 @@ class Stage:
     attached: HostObservation | None = None
     attached_at: float = 0.0
     stopped_at: float | None = None  # when something was told to end; None: nothing was
-    log_seq: int = field(default=-1)  # of the kernel's log before anything was done
+    log_seq: int = -1  # of the kernel's log before anything was done
+    pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
+    stops: list[Future[Stopped]] = field(default_factory=list)  # that go on
 
     def play(self, plan: Iterable[Action], *, way_back: Iterable[Action] = ()) -> None:
         """Do all of it; after a failure the container that was asked for is gone again.
@@ -116,6 +123,7 @@ class Stage:
         """Do one thing."""
         match action:
             case Discard(container):
+                self._await_stops()
                 self.runtimes[container.driver].remove(container.id)
             case Create():
                 self._runtime.create(self._spec)
@@ -125,11 +133,10 @@ class Stage:
                 self.tell(f"starting {self._spec.name}")
                 self._runtime.start(self._spec.name)
             case AwaitAttachment():
-                self._await_attachment(self._runtime, self._spec.name)
-            case Stop(container):
+                self._await_attachment(self._runtime, self._spec.name, self.timeout_s)
+            case Stop(container, is_awaited):
                 self.tell(f"stopping {container.name}")
-                self.stopped_at = time.monotonic()
-                self.runtimes[container.driver].stop(container.id, grace_s=self.grace_s)
+                self._stop(container, is_awaited=is_awaited)
             case AwaitRelease(container):
                 self._await_release(container)
             case EndProcess(process):
@@ -144,7 +151,8 @@ class Stage:
             case Restart(container):
                 self._restart(container)
             case AwaitReturn(container):
-                self._await_attachment(self.runtimes[container.driver], container.id)
+                patience_s = max(self.timeout_s, _RETURN_TIMEOUT_S)
+                self._await_attachment(self.runtimes[container.driver], container.id, patience_s)
             case _:
                 assert_never(action)
 
@@ -170,23 +178,37 @@ class Stage:
             raise TypeError("the plan creates a container, and none was asked for")
         return self.spec
 
+    def _stop(self, container: Known, *, is_awaited: bool) -> None:
+        self.stopped_at = time.monotonic()
+        stop = self.runtimes[container.driver].stop
+        self.stops.append(self.pool.submit(stop, container.id, grace_s=self.grace_s))
+        if is_awaited:
+            self._await_stops()
+
+    def _await_stops(self) -> None:
+        """Until what was told to stop has; raises what hindered it."""
+        while self.stops:
+            self.stops.pop().result()
+
     def _restart(self, container: Known) -> None:
+        self._await_stops()
         runtime = self.runtimes[container.driver]
         if runtime.inspect(container.id).state is not State.RUNNING:
             self.tell(f"starting {container.name} again")
             runtime.start(container.id)
 
-    def _await_attachment(self, runtime: Runtime, word: str) -> None:
+    def _await_attachment(self, runtime: Runtime, word: str, timeout_s: float) -> None:
         self.tell("waiting for the kernel")
         found = runtime.inspect(word)
         container = OurContainer(found.id, found.name, found.pid or 0)
-        deadline = time.monotonic() + self.timeout_s
+        deadline = time.monotonic() + timeout_s
         course, seen = self._look(container, deadline)
         while course is Course.WAITING:
             time.sleep(_POLL_S)
             course, seen = self._look(container, deadline)
         if course is not Course.ATTACHED:
-            raise problem(self._failure(runtime, found.name, course, seen))
+            evidence = self._evidence(runtime, found.name, course, seen)
+            raise problem(explain_failure(found.name, course, evidence, timeout_s=timeout_s))
         self.attached, self.attached_at = seen, time.monotonic()
 
     def _look(self, container: OurContainer, deadline: float) -> tuple[Course, HostObservation]:
@@ -196,17 +218,17 @@ class Stage:
         is_over = time.monotonic() >= deadline
         return judge_start(seen, container, is_alive=is_alive, is_over=is_over), seen
 
-    def _failure(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Refused:
-        ended = runtime.wait(name, timeout_s=5) if course is Course.ENDED else None
+    def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
+        ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
-        evidence = Evidence(
+        return Evidence(
             str(ended or ""), _kernel_words(log), written(runtime, name), attribute(seen.proof, [])
         )
-        return explain_failure(name, course, evidence, timeout_s=self.timeout_s)
 
     def _await_release(self, container: Known) -> None:
-        def is_reached(seen: HostObservation) -> bool:
+        def is_reached() -> bool:
+            seen = observation.observe(self.root)
             return is_released(seen, ownership.gather(self.root).processes, container.ours)
 
         self._await(
@@ -214,22 +236,28 @@ class Stage:
         )
 
     def _await_free(self, ignored: tuple[int, ...]) -> None:
-        def is_reached(seen: HostObservation) -> bool:
-            return is_free(seen, leftovers(seen.kernel, ownership.gather(self.root)), ignored)
+        def is_reached() -> bool:
+            kernel = sysfs.read(self.root)
+            if kernel.state is not KernelState.DISABLED:  # processes need not be looked at: that takes long
+                return False
+            return is_free(kernel, leftovers(kernel, ownership.gather(self.root)), ignored)
 
         self._await(is_reached, "the kernel is not free for another scheduler")
 
-    def _await(self, is_reached: Callable[[HostObservation], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + _RELEASE_TIMEOUT_S
-        while not is_reached(seen := observation.observe(self.root)):
+    def _await(self, is_reached: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + self.grace_s + _RELEASE_TIMEOUT_S
+        while not is_reached():
+            if all(each.done() for each in self.stops):
+                self._await_stops()
             if time.monotonic() > deadline:
-                left = leftovers(seen.kernel, ownership.gather(self.root)).processes
-                holders = "".join(f"; process {each.pid} ({each.command}) holds one" for each in left)
-                why = f"it says `{seen.kernel.state}`{holders}"
-                raise Problem(
-                    otherwise, why=why, remedy="`schedctl status` says more; `schedctl reset` clears up"
-                )
-            time.sleep(_POLL_S)
+                raise Problem(otherwise, why=self._holders(), remedy=_CLEAR_UP)
+            time.sleep(_SHORT_POLL_S)
+
+    def _holders(self) -> str:
+        kernel = sysfs.read(self.root)
+        left = leftovers(kernel, ownership.gather(self.root)).processes
+        named = "".join(f"; process {each.pid} ({each.command}) holds an old one" for each in left)
+        return f"it says `{kernel.state}`{named}"
 
     def gap(self) -> Gap | None:
         """How long the kernel ran its own scheduler in between; None if it did not, as far as was seen."""

@@ -16,6 +16,7 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import hosts, wiring
 from schedkit.schedctl.acting import GRACE_S, Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.durations import Seconds
 from schedkit.schedctl.logs import forward
 from schedkit.schedctl.orders import Order, arguments, specify
 from schedkit.schedctl.preparing import Ready, image_options, prepare, warnings
@@ -64,7 +65,12 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         ),
         click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
         click.option(
-            "--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds for that."
+            "--timeout",
+            "timeout_s",
+            type=Seconds(),
+            default=30.0,
+            show_default=True,
+            help="Seconds for that.",
         ),
     )
     for option in reversed(options):

@@ -11,6 +11,7 @@ from schedkit.model.lifecycle import Action
 from schedkit.model.transitions import describe, plan_reset
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import GRACE_S, Stage, decided
+from schedkit.schedctl.durations import Seconds
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.hosts import Survey
 from schedkit.schedctl.output import Answer, answering
@@ -35,7 +36,12 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
     "--evict", type=int, default=0, metavar="PID", help="End this process's scheduler, which is not ours."
 )
 @click.option(
-    "--grace", "grace_s", type=float, default=GRACE_S, show_default=True, help="Seconds before one is killed."
+    "--grace",
+    "grace_s",
+    type=Seconds(),
+    default=GRACE_S,
+    show_default=True,
+    help="Seconds before one is killed.",
 )
 @click.option("--force", is_flag=True, help="Also where Kubernetes has it, or nobody knows whose it is.")
 @click.pass_obj

@@ -10,6 +10,7 @@ from schedkit.model.kernel import SchedExt
 from schedkit.model.lifecycle import Known, choose, left_in_kernel, plan_stop
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import GRACE_S, Stage, decided, problem
+from schedkit.schedctl.durations import Seconds
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.ps import no_runtime
@@ -30,7 +31,12 @@ class ContainerStopped(Result, frozen=True, kw_only=True):
 @click.command()
 @click.argument("container", metavar="[ID|NAME]", required=False)
 @click.option(
-    "--grace", "grace_s", type=float, default=GRACE_S, show_default=True, help="Seconds before it is killed."
+    "--grace",
+    "grace_s",
+    type=Seconds(),
+    default=GRACE_S,
+    show_default=True,
+    help="Seconds before it is killed.",
 )
 @click.option("--force", is_flag=True, help="Also where a Kubernetes pod has the scheduler.")
 @click.pass_obj
