@@ -178,6 +178,10 @@ build-installer: setup ## write what `deploy` applies to dist/install.yaml; need
 bench-cluster: setup ## the operator beside a peer in Go and the API server's limits; BENCH='-o json' and sizes
 	$(LEASHED) $(PYTHON) -m benchmarks.cluster $(BENCH)
 
+.PHONY: bench-host
+bench-host: setup ## schedctl beside the bare interpreter and podman; BENCH='-o json' and sizes
+	$(LEASHED) $(PYTHON) -m benchmarks.host $(BENCH)
+
 ##@ Tidy up
 
 .PHONY: clean

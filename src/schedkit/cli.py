@@ -5,13 +5,11 @@ A leaf: it knows click and nothing else of schedkit, so that neither command imp
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -112,8 +110,10 @@ class VerbGroup(click.Group):
             return super().invoke(ctx)
 
     def _describe_unknown(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 - few are ever told
+
         none_yet = "" if self._verbs else f": {ctx.command_path} has no commands yet"
-        nearest = difflib.get_close_matches(name, known := self._known_words(ctx), n=1)
+        nearest = get_close_matches(name, known := self._known_words(ctx), n=1)
         guess = "".join(f" Did you mean {known[match]!r}?" for match in nearest)
         return f"No such command {name!r}{none_yet}.{guess}"
 
@@ -168,8 +168,10 @@ def _flush_output() -> None:
 
 def _hindered_output(error: OSError) -> bool:
     """Whether it was raised where output is written, and not by what a verb does."""
-    *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
-    return frame.f_code in {click.echo.__code__, _flush_output.__code__}
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code in {click.echo.__code__, _flush_output.__code__}
 
 
 def _discard_output() -> None:

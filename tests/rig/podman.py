@@ -76,11 +76,14 @@ class Podman(Startable):
         """One podman command against the service."""
         return processes.run([*self.command(), *arguments], timeout_s=timeout_s, check=check)
 
-    def command(self) -> list[str]:
-        """How a podman command against the service begins, whatever the environment it is started in."""
+    def command(self, *, remote: bool = True) -> list[str]:
+        """How a podman command against the service begins, whatever the environment it is started in.
+
+        Not `remote`, it does its work itself, on the same storage.
+        """
         settings = [f"{name}={value}" for name, value in self._environment().items()]
         program = str(self._root / "usr/bin/podman")
-        return ["env", "--ignore-environment", *settings, program, "--url", self.url]
+        return ["env", "--ignore-environment", *settings, program, *(("--url", self.url) if remote else ())]
 
     def inspect(self, container: str) -> Mapping[str, Any]:
         """All that Podman knows about a container."""

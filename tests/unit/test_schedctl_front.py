@@ -171,19 +171,6 @@ def test_errors_of_the_parts_are_explained(error: Exception, what: str, why: str
 # What start-up costs
 
 
-@pytest.mark.parametrize("words", ["--help", "--version"])
-def test_help_and_version_import_nothing_heavy(words: str) -> None:
-    probe = (
-        "import sys\nfrom schedkit.schedctl.main import main\n"
-        f"try: main([{words!r}])\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
-    )
-
-    assert set(done.stderr.split()) & HEAVY == set()
-
-
 def test_list_imports_neither_a_network_nor_colours_nor_yaml() -> None:
     probe = (
         "import sys\nfrom schedkit.schedctl.main import main\n"

@@ -6,7 +6,6 @@ Patterns are compiled when they are first used: `schedctl status` needs none of 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Mapping
 
 from schedkit.model.kernel import State
@@ -58,6 +57,8 @@ def config_release(content: bytes) -> str:
 def _unpacked(content: bytes) -> bytes:
     if not content.startswith(b"\x1f\x8b"):
         return content[:_CONFIG_LIMIT]
+    import zlib  # noqa: PLC0415 - `status` reads no config
+
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(content, _CONFIG_LIMIT)
     except zlib.error:

@@ -5,7 +5,6 @@ Every failure that a user may meet becomes a `Problem`; any other is a mistake o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +44,8 @@ class Problem(Exception):  # noqa: N818 - it is told to a user, who met a proble
 
     def as_json(self) -> str:
         """For programs; the same three parts, in characters that no terminal obeys."""
+        import json  # noqa: PLC0415 - people are told in text
+
         parts = {"what": self.what, "why": self.why, "next": self.remedy}
         return json.dumps({"schema_version": SCHEMA_VERSION, "error": parts})
 

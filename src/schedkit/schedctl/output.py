@@ -7,7 +7,6 @@ A verb returns an `Answer`: a result whose schema is published, and the same for
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,11 +90,17 @@ def render(answer: Answer, output: Format) -> str:
     """The answer as it is piped, with the line break at its end."""
     match output:
         case "json":
-            return json.dumps(_plain(answer.result), indent=2, ensure_ascii=False) + "\n"
+            return _json(answer.result)
         case "yaml":
             return _yaml(answer.result)
         case "text":
             return "".join(f"{line}\n" for line in render_lines(answer.text))
+
+
+def _json(result: Result | Mapping[str, Any]) -> str:
+    import json  # noqa: PLC0415 - people are answered in text
+
+    return json.dumps(_plain(result), indent=2, ensure_ascii=False) + "\n"
 
 
 def _yaml(result: Result | Mapping[str, Any]) -> str:
