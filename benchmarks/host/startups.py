@@ -18,6 +18,7 @@ from schedkit.runtimes.podman import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import wiring
+from schedkit.schedctl.settings import DRIVERS, Settings
 
 INTERPRETER = "python -c pass"
 CLICK = "python -c 'import click'"
@@ -46,7 +47,8 @@ def measure(folder: Path, starts: int) -> dict[str, list[float]]:
 
 def _require_no_other_runtime() -> None:
     """`status` would ask it as well."""
-    for socket in wiring.SOCKETS.values():
+    for driver in DRIVERS:
+        socket = wiring.socket_of(Settings(), driver)
         if socket.exists():
             remedy = "stop it for the length of the benchmark"
             raise Unavailable(
