@@ -21,6 +21,7 @@ from schedkit.schedctl.ps import Processes
 from schedkit.schedctl.run import SchedulerRun
 from schedkit.schedctl.status import StatusShown
 from schedkit.schedctl.stop import ContainerStopped
+from schedkit.schedctl.supervise import SupervisionEnded
 from schedkit.schedctl.trust_show import TrustShown
 from schedkit.schedctl.trust_update import TrustUpdated
 from schedkit.schedctl.verify import Signature
@@ -34,6 +35,7 @@ _ANSWERS: dict[str, Any] = {
     "status": StatusShown,
     "ps": Processes,
     "stop": ContainerStopped,
+    "supervise": SupervisionEnded,
     "doctor": Diagnosis,
     "list": Listing,
     "versions": Versions,

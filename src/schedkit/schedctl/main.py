@@ -16,6 +16,7 @@ VERBS: dict[str, Verb] = {
     "ps": Verb("schedkit.schedctl.ps:command", "List the containers of schedkit's."),
     "logs": Verb("schedkit.schedctl.logs:command", "Show what a scheduler wrote."),
     "stop": Verb("schedkit.schedctl.stop:command", "Stop a scheduler, until the kernel has let go of it."),
+    "supervise": Verb("schedkit.schedctl.supervise:command", "Stay with a scheduler until its end."),
     "doctor": Verb("schedkit.schedctl.doctor:command", "Check whether this machine can run schedulers."),
     "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
     "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
