@@ -104,12 +104,11 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @pytest.fixture
-def idle(machine: Machine) -> Iterator[Machine]:
-    """With nothing attached, neither before nor after."""
+def idle(machine: Machine) -> Machine:
+    """With nothing attached, and no memory of failures."""
     machine("systemctl stop schedkit; systemctl reset-failed schedkit")
     assert machine.kernel() == ("disabled", "")
-    yield machine
-    machine("systemctl stop schedkit; podman rm --all --force --time=0")
+    return machine
 
 
 def test_the_chosen_scheduler_is_attached_at_boot_and_stopping_the_unit_detaches_it(machine: Machine) -> None:
@@ -160,6 +159,7 @@ def test_a_humans_sysrq_is_not_undone(idle: Machine) -> None:
     assert "fifo was ejected by a human, with SysRq-S" in idle.journal()
 
 
+@pytest.mark.full
 def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) -> None:
     idle.choose("lingering")
     assert idle.start()
@@ -167,9 +167,11 @@ def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) 
     idle("echo S > /proc/sysrq-trigger")
     idle.await_state("failed")
 
+    assert "lingering was ejected by a human, with SysRq-S" in idle.journal()
     assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
 
 
+@pytest.mark.full
 def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(idle: Machine) -> None:
     idle.choose("fifo")
     assert idle.start()
@@ -181,6 +183,7 @@ def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(idle: Machine) -> Non
     assert idle.kernel() == ("disabled", "")
 
 
+@pytest.mark.full
 def test_a_supervisor_that_is_killed_takes_its_scheduler_along(idle: Machine) -> None:
     idle.choose("fifo")
     assert idle.start()
@@ -204,5 +207,5 @@ def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_w
 ) -> None:
     assert machine("systemd-analyze verify schedkit.service") == ""
 
-    said = machine("systemd-analyze security --threshold=35 schedkit.service >&2; echo $?")
+    said = machine("systemd-analyze security --threshold=40 schedkit.service >&2; echo $?")
     assert said.splitlines()[-1] == "0", said

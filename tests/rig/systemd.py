@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ _WANTED = {
 
 def lay_root(folder: Path, files: Mapping[str, str], enabled: Mapping[str, str]) -> None:
     """Fill a folder for `vm.Settings.systemd_root`; `enabled` names units with the target that wants them."""
+    # a guest cannot keep what it compiles, and would do so at each start of Python
+    compileall.compile_dir(_PROJECT / "src", quiet=2)
     for name, text in {**_files(), **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

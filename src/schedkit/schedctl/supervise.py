@@ -130,10 +130,11 @@ class Supervision:
         kind = next((each.kind for each in reversed(log.exits) if each.ops == self._ops), None)
         ended, words = None, ""
         with suppress(ContainerRuntimeError):  # it may be gone, and whoever removed it wanted that
-            ended = self._runtime.inspect(self.container.id).exit
+            if course is Course.ENDED:
+                ended = self._runtime.wait(self.container.id, timeout_s=_PATIENCE_S)
             words = joined(self._runtime.logs(self.container.id, tail=_LAST_LINES))
-        exit_code = ended.code if ended and course is Course.ENDED else None
-        return Ending(self.container.name, course, kind, last_words(log, self._ops), exit_code, words)
+        code = ended.code if ended else None
+        return Ending(self.container.name, course, kind, last_words(log, self._ops), code, words)
 
     def _remove(self, found: Known) -> None:
         ending: tuple[Action, ...] = (Stop(found), AwaitRelease(found)) if found.is_running else ()
