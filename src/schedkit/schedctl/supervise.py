@@ -87,7 +87,7 @@ class Supervision:
     def __init__(self, settings: Settings, word: str | None, grace_s: float) -> None:
         self._runtimes = wiring.runtimes(settings)
         self._grace_s = grace_s
-        self._log_seq = kmsg.read(wiring.ROOT).last_seq
+        log_seq = kmsg.read(wiring.ROOT).last_seq
         look = hosts.look(wiring.ROOT, self._runtimes)
         if look.containers is None:
             raise no_runtime(look.problems)
@@ -96,6 +96,8 @@ class Supervision:
             raise problem(chosen)
         self.container = chosen
         self._ops = look.observation.kernel.ops
+        # one that was ejected before we looked has left its reason in the log already
+        self._log_seq = log_seq if self._ops else -1
 
     def await_end(self) -> Ending:
         """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
@@ -127,7 +129,8 @@ class Supervision:
 
     def _describe(self, course: Course) -> Ending:
         log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
-        kind = next((each.kind for each in reversed(log.exits) if each.ops == self._ops), None)
+        exits = [each for each in log.exits if self._ops in {None, each.ops}]
+        kind = exits[-1].kind if exits else None
         ended, words = None, ""
         with suppress(ContainerRuntimeError):  # it may be gone, and whoever removed it wanted that
             if course is Course.ENDED:
@@ -173,13 +176,12 @@ def watch(container: Known) -> Course:
             seen = observation.observe(wiring.ROOT)
             is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
             course = judge_start(seen, container.ours, is_alive=is_alive, is_over=is_over)
-            if course is Course.ATTACHED:
-                proved, detached_at = _attachment(seen.kernel), None
-            elif course is Course.WAITING:
-                proved, detached_at = (), detached_at or time.monotonic()
-                wait(_POLL_S)
-            else:
+            if course not in {Course.ATTACHED, Course.WAITING}:
                 return course
+            is_attached = course is Course.ATTACHED
+            proved = _attachment(seen.kernel) if is_attached else ()
+            detached_at = None if is_attached else detached_at or time.monotonic()
+            wait(_POLL_S)
 
 
 def _attachment(kernel: SchedExt) -> tuple[object, ...]:
