@@ -25,6 +25,7 @@ from schedkit.schedctl.reset import SchedulerReset
 from schedkit.schedctl.status import StatusShown
 from schedkit.schedctl.stop import ContainerStopped
 from schedkit.schedctl.switch import SchedulerSwitched
+from schedkit.schedctl.supervise import SupervisionEnded
 from schedkit.schedctl.trust_show import TrustShown
 from schedkit.schedctl.trust_update import TrustUpdated
 from schedkit.schedctl.verify import Signature
@@ -41,6 +42,7 @@ ANSWERED: dict[str, Any] = {
     "stop": ContainerStopped,
     "reset": SchedulerReset,
     "pull": ImagePulled,
+    "supervise": SupervisionEnded,
     "doctor": Diagnosis,
     "list": Listing,
     "versions": Versions,

@@ -20,6 +20,7 @@ VERBS: dict[str, Verb] = {
     "stop": Verb("schedkit.schedctl.stop:command", "Stop a scheduler, until the kernel has let go of it."),
     "reset": Verb("schedkit.schedctl.reset:command", "Go back to the kernel's own scheduler."),
     "pull": Verb("schedkit.schedctl.pull:command", "Fetch a scheduler's image, to run it later."),
+    "supervise": Verb("schedkit.schedctl.supervise:command", "Stay with a scheduler until its end."),
     "doctor": Verb("schedkit.schedctl.doctor:command", "Check whether this machine can run schedulers."),
     "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
     "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
