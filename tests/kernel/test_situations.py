@@ -270,6 +270,7 @@ def test_no_scheduler_is_started_while_a_strangers_ejected_one_is_held(
     stranger.send(signal.SIGTERM)
     stranger.wait(TIMEOUT_S)
     run_well(machine, "fifo")
+    assert machine.schedctl("stop").code == 0
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import btf, images, processes, schedext, signedimages
+from rig import btf, cache, images, kernels, processes, schedext, signedimages
 from rig.containerd import Containerd
 from rig.distribution import IMAGE_MANIFEST
 from rig.hostile import Server, always, answer, cut_off
@@ -26,6 +26,7 @@ both_drivers = pytest.mark.parametrize("driver", ["podman", "containerd"])
 
 def prepare_on_host() -> None:
     signedimages.layout()
+    malformed_btf("7")
 
 
 @pytest.fixture
@@ -47,6 +48,10 @@ def assert_refused(machine: Machine, ended: Ended, *words: str) -> None:
     assert [each for each in words if each not in ended.stderr] == [], ended.stderr
     assert "\n  next: " in ended.stderr
     assert (schedext.state(), machine.containers()) == ("disabled", [])
+
+
+def is_blocking(finding: dict[str, str]) -> bool:
+    return (finding["status"], finding["severity"]) == ("fail", "error")
 
 
 # Images
@@ -129,9 +134,12 @@ def test_without_root_nothing_changes_and_what_is_needed_is_said(machine: Machin
 
     assert_refused(machine, run, "is not for this user", "run as root")
     assert_refused(machine, stop, "run as root")
-    failed = {each["id"] for each in doctor.answer["checks"] if each["status"] == "fail"}
-    assert doctor.code == 1
-    assert {"caps.cap_bpf", "caps.cap_sys_admin", "caps.cap_perfmon", "runtime.any"} <= failed
+    failed = {each["id"]: each["remediation"] for each in doctor.answer["checks"] if is_blocking(each)}
+    assert (doctor.code, list(failed)) == (
+        1,
+        ["caps.cap_bpf", "caps.cap_sys_admin", "caps.cap_perfmon", "runtime.any"],
+    )
+    assert [each for each in failed.values() if "as root" not in each] == []
 
 
 @pytest.mark.usefixtures("open_to_all")
@@ -150,26 +158,37 @@ def test_without_root_the_scheduler_is_shown_but_not_whose_it_is(
 # Kernels
 
 
-def test_the_doctor_finds_the_machine_well(machine: Machine) -> None:
+def test_the_doctor_finds_the_machine_well(machine: Machine, kernel_kind: str) -> None:
     said = machine.schedctl("doctor", "-o", "json")
 
-    assert (said.code, said.answer["summary"]["blocking"]) == (0, 0), said.stdout
+    is_sound = kernels.obtain(kernel_kind).note is None
+    blocking = [each["id"] for each in said.answer["checks"] if is_blocking(each)]
+    assert (said.code, blocking) == ((0, []) if is_sound else (1, ["kernel.btf_kfuncs"]))
+
+
+def malformed_btf(kind: str) -> Path:
+    """The BTF of that kernel as an old pahole would have made it."""
+
+    def fill(folder: Path) -> None:
+        good = btf.obtain(kind).read_bytes()
+        (folder / "vmlinux").write_bytes(btf.with_malformed_kfunc(good, INSERT))
+
+    return cache.entry("btf", f"{kernels.obtain(kind).release}-malformed", fill) / "vmlinux"
 
 
 @pytest.fixture
-def malformed_btf(tmp_path: Path) -> Iterator[None]:
-    """The kernel shows types as one does that was built with an old pahole."""
-    file = tmp_path / "vmlinux"
-    file.write_bytes(btf.with_malformed_kfunc(btf.RUNNING.read_bytes(), INSERT))
-    processes.run(["mount", "--bind", str(file), str(btf.RUNNING)])
+def misdescribed_kernel(kernel_kind: str) -> Iterator[None]:
+    """The running kernel describes one function wrongly."""
+    processes.run(["mount", "--bind", str(malformed_btf(kernel_kind)), str(btf.RUNNING)])
     yield
     processes.run(["umount", str(btf.RUNNING)])
 
 
-@pytest.mark.usefixtures("malformed_btf")
+@pytest.mark.usefixtures("misdescribed_kernel")
 def test_the_doctor_names_the_function_that_the_kernel_describes_wrongly(machine: Machine) -> None:
-    said = machine.schedctl("doctor")
+    said = machine.schedctl("doctor", "-o", "json")
 
-    assert said.code == 1
-    assert f"kernel.btf_kfuncs  wrongly described: {INSERT}" in " ".join(said.stdout.split("   "))
-    assert "boot another build of this kernel" in said.stdout
+    (found,) = [each for each in said.answer["checks"] if is_blocking(each)]
+    assert (said.code, found["id"]) == (1, "kernel.btf_kfuncs")
+    assert INSERT in found["detail"]
+    assert "boot another build of this kernel" in found["remediation"]
