@@ -202,7 +202,7 @@ def test_a_killed_container_takes_its_scheduler_along_and_the_next_run_clears_it
     os.kill(process_of(machine), signal.SIGKILL)
 
     await_end(machine, "fifo", 137)
-    assert schedext.state() == "disabled"
+    schedext.await_disabled()
     assert said_by(machine)[:2] == (0, "idle")
     assert machine.containers() == ["fifo"]
     run_well(machine, "alias")
