@@ -263,6 +263,17 @@ def test_what_is_missing_fails_its_own_checks_and_no_others(
     assert all(finding.remediation for finding in found.values())
 
 
+def test_who_may_not_ask_a_runtime_is_not_told_to_start_it() -> None:
+    socket = PODMAN.socket
+    closed = msgspec.structs.replace(PODMAN, problem=f"{socket} is not for this user", remedy="run as root")
+
+    found = failures(runtimes(closed, DEAD_CONTAINERD))
+
+    assert found["runtime.podman_socket"].detail == f"{socket} is not for this user"
+    assert found["runtime.podman_socket"].remediation == found["runtime.any"].remediation == "run as root"
+    assert "systemctl" in found["runtime.containerd_socket"].remediation
+
+
 def test_a_backported_sched_ext_is_new_enough() -> None:
     assert "kernel.version" not in failures(kernel(release="5.14.0-el9"))
 

@@ -66,6 +66,7 @@ class RuntimeFacts(msgspec.Struct, frozen=True):
     problem: str = ""  # why it does not answer; empty: it does
     version: str = ""
     allows_bpf: bool | None = None  # to containers with CAP_BPF alone; None: not known
+    remedy: str = ""  # of the problem; empty: it is to be started
 
 
 class ImageNeeds(msgspec.Struct, frozen=True):
@@ -251,7 +252,11 @@ def _answers(name: str) -> Callable[[Facts], Answer]:
         runtime = next((each for each in facts.runtimes or () if each.name == name), None)
         if runtime is None:
             return _skipped("it was not asked")
-        return _failed(f"{runtime.socket}: {runtime.problem}") if runtime.problem else _passed(runtime.socket)
+        if not runtime.problem:
+            return _passed(runtime.socket)
+        is_named = runtime.socket in runtime.problem
+        detail = runtime.problem if is_named else f"{runtime.socket}: {runtime.problem}"
+        return _failed(detail, runtime.remedy)
 
     return answer
 
@@ -261,7 +266,10 @@ def some_runtime_answers(facts: Facts) -> Answer:
     if facts.runtimes is None:
         return _skipped("runtimes were not asked")
     names = [each.name for each in facts.runtimes if not each.problem]
-    return _passed(", ".join(names)) if names else _failed("neither Podman nor containerd answers")
+    if names:
+        return _passed(", ".join(names))
+    remedy = next((each.remedy for each in facts.runtimes if each.remedy), "")
+    return _failed("neither Podman nor containerd answers", remedy)
 
 
 def runtimes_are_new_enough(facts: Facts) -> Answer:

@@ -18,7 +18,7 @@ from schedkit.model.readiness import (
     seccomp_allows_bpf,
     summarize,
 )
-from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.runtimes.errors import ContainerRuntimeError, NotPermittedError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import wiring
 from schedkit.schedctl.completions import complete_images
@@ -83,7 +83,9 @@ def _facts(root: Path, settings: Settings, driver: str, runtime: Runtime) -> Run
     try:
         version = runtime.version()
     except ContainerRuntimeError as error:
-        return RuntimeFacts(driver, socket, problem=str(error).removesuffix(f"; {error.hint}"))
+        # it runs, and whoever may not ask it need not start it
+        remedy = error.hint if isinstance(error, NotPermittedError) else ""
+        return RuntimeFacts(driver, socket, problem=str(error).removesuffix(f"; {error.hint}"), remedy=remedy)
     return RuntimeFacts(
         driver, socket, version=version, allows_bpf=_allows_bpf(root) if driver == "podman" else None
     )
