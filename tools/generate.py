@@ -17,9 +17,10 @@ from pathlib import Path
 
 import schemas
 import upkeep
+from recipestable import recipes_table
 from statustable import status_table
 
-_TABLES = {"status": status_table}
+_TABLES = {"recipes": recipes_table, "status": status_table}
 _TABLE = re.compile(r"(?P<head><!-- table: (?P<name>\w+) -->\n).*?(?P<tail><!-- end of table -->)", re.DOTALL)
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
