@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,18 +28,21 @@ from rig.progress import say
 from schedkit.kernel import kmsg, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.exits import last_words
-from schedkit.model.kernel import State
+from schedkit.model.kernel import SchedExt, State
 from schedkit.model.measurements import Circumstances, Confinement, NotMeasured, Trial, measure
+from schedkit.model.owners import Process
 
 _ROOT = Path("/")
-_STATS = "/var/run/scx/root/stats"
+_STATS_BELOW_RUN = "run/scx/root/stats"
 _QUESTION = b'{"req":"stats","args":{"target":"top"}}\n'
 _ANSWER_WITHIN_S = 10
 _END_WITHIN_S = 120  # a second or three on a quiet machine
 _POLL_S = 0.05
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_TELLING = re.compile(r"^(Error: |EXIT: )|\bEXIT: ")
-_MOST_LINES = 4
+_TELLING = re.compile(r"^Error: |\bEXIT: ")
+_LINES_OF_AN_ERROR = 4
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -114,37 +117,38 @@ class Attempts:
     def _follow(self, process: processes.Process) -> Trial:
         """Until it is attached and has settled, or has given up; then tell it to end."""
         started = time.monotonic()
-        is_attached = _comes_true(_is_enabled, process, self._limits.attach_s)
-        took_s = time.monotonic() - started
-        if not is_attached:
+        attached = _await(_attached, process, self._limits.attach_s)
+        if attached is None:
             return _ended(process, Trial())
-        seen = observe(_ROOT)
-        holder = seen.proof.process
+        took_s = time.monotonic() - started
+        holder = observe(_ROOT).proof.process
         is_ours = holder is not None and holder.pid in processes.descendants(process.pid)
-        answers = is_ours and _comes_true(
-            lambda: holder is not None and has_stats(holder.pid), process, self._limits.settle_s
+        answer = _await(lambda: _stats(holder), process, self._limits.settle_s)
+        return _ended(
+            process,
+            Trial(
+                ops=attached.ops or "",
+                attach_s=took_s,
+                is_held=is_ours and _attached() is not None,
+                stats_socket=answer or "",
+            ),
         )
-        trial = Trial(
-            ops=seen.kernel.ops or "",
-            attach_s=took_s,
-            owner_proved=is_ours,
-            stats_socket=_STATS if answers else "",
-        )
-        return _ended(process, trial)
 
 
-def _is_enabled() -> bool:
-    return sysfs.read(_ROOT).state is State.ENABLED
+def _attached() -> SchedExt | None:
+    """What the kernel says while it runs a scheduler."""
+    kernel = sysfs.read(_ROOT)
+    return kernel if kernel.state is State.ENABLED else None
 
 
-def _comes_true(condition: Callable[[], bool], process: processes.Process, timeout_s: float) -> bool:
-    """Whether it does while the process lives and there is time."""
+def _await(look: Callable[[], T | None], process: processes.Process, timeout_s: float) -> T | None:
+    """What is seen at last; None: the process ended before, or there was no more time."""
     deadline = time.monotonic() + timeout_s
     while process.exit_code() is None and time.monotonic() < deadline:
-        if condition():
-            return True
+        if (seen := look()) is not None:
+            return seen
         time.sleep(_POLL_S)
-    return False
+    return None
 
 
 def _ended(process: processes.Process, trial: Trial) -> Trial:
@@ -165,28 +169,23 @@ def _await_free() -> None:
         time.sleep(_POLL_S)
 
 
-def has_stats(pid: int) -> bool:
-    """Whether the process answers on the socket of scx_stats, wherever its root is."""
+def _stats(holder: Process | None) -> str | None:
+    """Where the process answers as scx_stats does, in its own root; None: it does not, or not yet."""
     with suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(_ANSWER_WITHIN_S)
-        client.connect(f"/proc/{pid}/root{_STATS.replace('/var/run', '/run')}")
+        client.connect(f"/proc/{holder.pid if holder else 0}/root/{_STATS_BELOW_RUN}")
         client.sendall(_QUESTION)
-        return bool(json.loads(client.makefile().readline())["errno"] == 0)
-    return False
+        return f"/var/{_STATS_BELOW_RUN}" if json.loads(client.makefile().readline())["errno"] == 0 else None
+    return None
 
 
 def words_of(log: str) -> str:
-    """What a scheduler said last: its error or exit, and without any the last line."""
-    lines = [_COLOUR.sub("", line).strip() for line in log.splitlines()]
-    lines = [line for line in lines if line]
+    """What a scheduler said last: its exit, its error with the cause, and without any the last line."""
+    lines = [line for each in log.splitlines() if (line := _COLOUR.sub("", each).strip())]
     telling = [place for place, line in enumerate(lines) if _TELLING.search(line)]
-    first = telling[-1] if telling else len(lines) - 1
-    chosen = (
-        lines[first : first + _MOST_LINES]
-        if lines and lines[first].startswith("Error")
-        else lines[first:][:1]
-    )
-    return "".join(letter for letter in " ".join(chosen) if letter.isprintable())
+    last = lines[telling[-1] :] if telling else lines[-1:]
+    told = last[:_LINES_OF_AN_ERROR] if last and last[0].startswith("Error") else last[:1]
+    return "".join(letter for letter in " ".join(told) if letter.isprintable())
 
 
 def _outcome(trial: Trial) -> str:

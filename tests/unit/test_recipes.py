@@ -204,7 +204,7 @@ def scheduler(needs: Needs, *, is_slow: bool = False) -> tuple[list[Confinement]
         )
         if lacks:
             return Trial(ended_by_itself=not is_slow, exit_code=1, words="no")
-        return Trial(ops="x_1.1.4_y", attach_s=1.23, owner_proved=True, words="bye")
+        return Trial(ops="x_1.1.4_y", attach_s=1.23, is_held=True, words="bye")
 
     return left, attempt
 
@@ -239,8 +239,8 @@ def test_an_attempt_that_ran_out_of_time_leaves_a_need_unknown() -> None:
     "free",
     [
         pytest.param(Trial(ended_by_itself=True, exit_code=1, words="no"), id="it gives up"),
-        pytest.param(Trial(ops="x", owner_proved=False), id="somebody else's scheduler is attached"),
-        pytest.param(Trial(ops="x", owner_proved=True, ended_by_itself=True), id="it dies once attached"),
+        pytest.param(Trial(ops="x", is_held=False), id="somebody else's scheduler is attached"),
+        pytest.param(Trial(ops="x", is_held=True, ended_by_itself=True), id="it dies once attached"),
         pytest.param(Trial(), id="it runs out of time"),
     ],
 )

@@ -47,7 +47,7 @@ class Trial:
 
     ops: str = ""  # empty: the kernel did not run it
     attach_s: float = 0
-    owner_proved: bool = False  # whether the process that holds it was proved to be the one we started
+    is_held: bool = False  # until it was told to end, and provably by the process that was started
     ended_by_itself: bool = False  # before it was told to
     exit_code: int = 0
     words: str = ""  # the last that it said
@@ -56,8 +56,8 @@ class Trial:
 
     @property
     def works(self) -> bool:
-        """Whether the kernel ran it, provably, until it was told to end."""
-        return bool(self.ops) and self.owner_proved and not self.ended_by_itself
+        """Whether the kernel ran it until it was told to end."""
+        return bool(self.ops) and self.is_held and not self.ended_by_itself
 
     @property
     def failed(self) -> bool:
