@@ -36,20 +36,22 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(unpack(layout(), tmp_path / "root"), tmp_path, LIMITS)
 
 
-def test_the_fifo_is_measured_to_need_two_capabilities_and_nothing_else(attempts: Attempts) -> None:
+def test_the_fifo_needs_two_capabilities_and_nothing_else(attempts: Attempts) -> None:
+    trial = attempts(Confinement(("BPF", "PERFMON"), host_pids=False, boot_config=False, writable_run=False))
+
+    assert (trial.works, trial.ops) == (True, "rig_fifo")
+    assert (trial.exit_code, trial.reason) == (0, "unregistered from user space")
+    assert (schedext.state(), schedext.ops()) == ("disabled", None)
+
+
+@pytest.mark.full
+def test_a_measurement_finds_that_out(attempts: Attempts) -> None:
     found = measure(attempts, ABOUT)
 
     assert found.needs == Needs(
         host_pid=False, boot_config=False, writable_run=False, capabilities=("BPF", "PERFMON")
     )
-    assert (found.ops_name, found.stats) == ("rig_fifo", False)
-    assert (found.measured.exit_code, found.measured.exit_reason) == (0, "unregistered from user space")
-    assert schedext.state() == "disabled"
-
-
-def test_a_refused_attempt_tells_why_and_leaves_nothing_attached(attempts: Attempts) -> None:
-    trial = attempts(Confinement(capabilities=("BPF",)))
-
-    assert (trial.failed, trial.works, trial.exit_code) == (True, False, 1)
-    assert "Operation not permitted" in trial.words
-    assert schedext.state() == "disabled"
+    assert (found.ops_name, found.stats, found.measured.exit_code) == ("rig_fifo", False, 0)
+    refused = found.measured.without["with the capabilities BPF and process ids of its own"]
+    assert refused.startswith("it was not attached, and ended with 1")
+    assert "Operation not permitted" in refused

@@ -9,6 +9,7 @@ import argparse
 import ctypes
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from schedkit.kernel.parsing import CAPABILITIES
@@ -20,11 +21,14 @@ _LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 def main() -> None:
     options = _parser().parse_args()
     dropped = _dropped(options.capabilities)
+    started = options.started.open("w")  # while it can be seen
     _mount(options.root, boot=not options.no_boot, run="ro" if options.read_only_run else "rw")
     os.chroot(options.root)
     os.chdir("/")
     for capability in dropped:
         _drop(capability)
+    started.write(str(time.monotonic()))
+    started.close()
     environment = dict(pair.split("=", 1) for pair in options.env)
     os.execve(options.program[0], options.program, environment)  # noqa: S606 - no shell is meant
 
@@ -35,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--capabilities", help="those it keeps, with commas; all if this is left out")
     parser.add_argument("--no-boot", action="store_true", help="leave /boot empty")
     parser.add_argument("--read-only-run", action="store_true", help="make /run a folder nobody can write to")
+    parser.add_argument("--started", type=Path, required=True, help="where to note when the program begins")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("program", nargs="+")
     return parser

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import re
 import signal
 import socket
@@ -38,6 +39,7 @@ _QUESTION = b'{"req":"stats","args":{"target":"top"}}\n'
 _ANSWER_WITHIN_S = 10
 _END_WITHIN_S = 120  # a second or three on a quiet machine
 _POLL_S = 0.05
+_ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TELLING = re.compile(r"^Error: |\bEXIT: ")
 _LINES_OF_AN_ERROR = 4
@@ -94,10 +96,13 @@ class Attempts:
 
     def __call__(self, confinement: Confinement) -> Trial:
         log = self._logs / f"attempt-{next(self._numbers)}.log"
+        started = log.with_suffix(".started")
         seen = kmsg.read(_ROOT).last_seq
-        process = processes.Process(self._words(confinement), log=log, tree=not confinement.host_pids)
+        process = processes.Process(
+            self._words(confinement, started), log=log, tree=not confinement.host_pids, env=_ENVIRONMENT
+        )
         with processes.running(process):
-            trial = self._follow(process)
+            trial = self._follow(process, started)
         _await_free()
         told = kmsg.read(_ROOT, after_seq=seen)
         reason = last_words(told, trial.ops).removeprefix(f"{trial.ops}: ") if trial.ops else ""
@@ -105,22 +110,21 @@ class Attempts:
         say(f"with {confinement}: {_outcome(done)}")
         return done
 
-    def _words(self, confinement: Confinement) -> list[str]:
+    def _words(self, confinement: Confinement, started: Path) -> list[str]:
         kept = confinement.capabilities
-        flags = [f"--env={pair}" for pair in self._image.environment]
+        flags = [f"--started={started}", *(f"--env={pair}" for pair in self._image.environment)]
         flags += [] if kept is None else [f"--capabilities={','.join(kept)}"]
         flags += [] if confinement.boot_config else ["--no-boot"]
         flags += [] if confinement.writable_run else ["--read-only-run"]
         become = [sys.executable, "-m", "rig.confined", *flags, str(self._image.root), *self._image.program]
         return ["unshare", "--mount", "--propagation", "private", *become]
 
-    def _follow(self, process: processes.Process) -> Trial:
+    def _follow(self, process: processes.Process, started: Path) -> Trial:
         """Until it is attached and has settled, or has given up; then tell it to end."""
-        started = time.monotonic()
         attached = _await(_attached, process, self._limits.attach_s)
         if attached is None:
             return _ended(process, Trial())
-        took_s = time.monotonic() - started
+        took_s = time.monotonic() - float(started.read_text())  # one clock for all processes
         holder = observe(_ROOT).proof.process
         is_ours = holder is not None and holder.pid in processes.descendants(process.pid)
         answer = _await(lambda: _stats(holder), process, self._limits.settle_s)
