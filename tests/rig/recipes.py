@@ -31,11 +31,9 @@ _LLVM = "usr/lib/llvm-19"
 def build(name: str) -> int:
     """Build the scheduler and put its image into the layout that all of them share; say how to go on."""
     image = package(name, program(name), PACKAGED)
+    schedctl = f".venv/bin/schedctl --layout {PACKAGED.relative_to(ROOT)}"
     print(f"{image} is in {PACKAGED}. Look at it, or copy it into a registry:\n")
-    print(f"    .venv/bin/schedctl --layout {PACKAGED.relative_to(ROOT)} info {image}")
-    print(
-        f"    .venv/bin/schedctl --layout {PACKAGED.relative_to(ROOT)} mirror {image} --to registry.example"
-    )
+    print(f"    {schedctl} info {image}\n    {schedctl} mirror {image} --to registry.example")
     return 0
 
 
@@ -141,4 +139,4 @@ def pack(
 
 def _libraries() -> Sequence[Path]:
     """Where the libraries of a program lie that was linked here."""
-    return (_tools() / "usr/lib/x86_64-linux-gnu", Path("/lib/x86_64-linux-gnu"))
+    return (*map(Path, debian.library_path(_tools()).split(":")), Path("/lib/x86_64-linux-gnu"))
