@@ -30,7 +30,7 @@ from schedkit.kernel import kmsg, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.exits import last_words
 from schedkit.model.kernel import SchedExt, State
-from schedkit.model.measurements import Circumstances, Confinement, NotMeasured, Trial, measure
+from schedkit.model.measurements import Attempt, Circumstances, Confinement, NotMeasured, Trial, measure
 from schedkit.model.owners import Process
 
 _ROOT = Path("/")
@@ -139,6 +139,28 @@ class Attempts:
         )
 
 
+class Remembered:
+    """Attempts of which a file keeps the outcome: a measurement that was cut short goes on where it was."""
+
+    def __init__(self, attempt: Attempt, file: Path) -> None:
+        self._attempt = attempt
+        self._file = file
+        lines = file.read_text().splitlines() if file.exists() else []
+        self._known: dict[Confinement, Trial] = dict(
+            msgspec.json.decode(line, type=tuple[Confinement, Trial]) for line in lines
+        )
+
+    def __call__(self, confinement: Confinement) -> Trial:
+        if (known := self._known.get(confinement)) is not None:
+            say(f"with {confinement}, of an earlier run: {_outcome(known)}")
+            return known
+        trial = self._attempt(confinement)
+        if trial.works or trial.failed:  # what came to no end is tried again
+            with self._file.open("a") as out:
+                out.write(msgspec.json.encode((confinement, trial)).decode() + "\n")
+        return trial
+
+
 def _attached() -> SchedExt | None:
     """What the kernel says while it runs a scheduler."""
     kernel = sysfs.read(_ROOT)
@@ -202,6 +224,7 @@ def main() -> int:
     """Measure the image of a layout; the findings go to stdout as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("layout", type=Path)
+    parser.add_argument("--attempts", type=Path, required=True, help="what was tried, now and before")
     for name in ("version", "machine", "kernel", "date"):
         parser.add_argument(f"--{name}", required=True)
     options = parser.parse_args()
@@ -209,7 +232,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         image = unpack(options.layout, Path(scratch) / "root")
         try:
-            findings = measure(Attempts(image, Path(scratch)), about)
+            findings = measure(Remembered(Attempts(image, Path(scratch)), options.attempts), about)
         except NotMeasured as error:
             print(error, file=sys.stderr)
             return 1

@@ -280,3 +280,25 @@ def test_an_ops_name_is_known_without_version_and_target(ops: str, base: str) ->
 )
 def test_the_last_words_are_those_that_tell(log: str, words: str) -> None:
     assert trials.words_of(log) == words
+
+
+def test_a_measurement_that_was_cut_short_goes_on_where_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "attempts.jsonl"
+    needs = Needs(host_pid=False, boot_config=True, writable_run=False, capabilities=("BPF",))
+    left, attempt = scheduler(needs)
+    first = measure(trials.Remembered(attempt, file), ABOUT)
+    tried = list(left)
+
+    again = measure(trials.Remembered(attempt, file), ABOUT)
+
+    assert again == first
+    assert left == tried
+    assert len(file.read_text().splitlines()) == len(tried)
+
+
+def test_an_attempt_that_came_to_no_end_is_made_again(tmp_path: Path) -> None:
+    left, attempt = scheduler(Needs(boot_config=True), is_slow=True)
+    for _ in range(2):
+        measure(trials.Remembered(attempt, tmp_path / "attempts.jsonl"), ABOUT)
+
+    assert [each for each in left if left.count(each) > 1] == [Confinement(boot_config=False)] * 2
