@@ -20,10 +20,12 @@ import commandpage
 import manpages
 import schemas
 import upkeep
+from recipestable import recipes_table
 from statustable import status_table
 from surfacetables import exit_codes_table, schemas_table, settings_table
 
 _TABLES = {
+    "recipes": recipes_table,
     "status": status_table,
     "settings": settings_table,
     "exit_codes": exit_codes_table,

@@ -24,8 +24,8 @@ from schedkit.schedctl.pull import ImagePulled
 from schedkit.schedctl.reset import SchedulerReset
 from schedkit.schedctl.status import StatusShown
 from schedkit.schedctl.stop import ContainerStopped
-from schedkit.schedctl.switch import SchedulerSwitched
 from schedkit.schedctl.supervise import SupervisionEnded
+from schedkit.schedctl.switch import SchedulerSwitched
 from schedkit.schedctl.trust_show import TrustShown
 from schedkit.schedctl.trust_update import TrustUpdated
 from schedkit.schedctl.verify import Signature
