@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from schedkit.kernel.parsing import CAPABILITIES
+from schedkit.model.capabilities import CAPABILITIES
 
 _DROP_FROM_BOUNDING_SET = 24  # of prctl(2)
 _LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
@@ -57,7 +57,7 @@ def _dropped(kept: str | None) -> list[int]:
     """The numbers of all capabilities but those; none without such a list."""
     if kept is None:
         return []
-    numbers = {CAPABILITIES[f"CAP_{name}"] for name in kept.split(",") if name}
+    numbers = {CAPABILITIES.index(f"CAP_{name}") for name in kept.split(",") if name}
     return [each for each in range(int(_LAST_CAPABILITY.read_text()) + 1) if each not in numbers]
 
 
