@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -39,8 +37,7 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     creds_store: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialFiles:
+class CredentialFiles(msgspec.Struct, frozen=True):
     """Looks into each file in turn; the first that knows a login for the repository decides."""
 
     files: tuple[Path, ...]
@@ -122,7 +119,7 @@ def _parse_entry(entry: _Entry, key: str) -> Login | None:
         return None
     try:
         username, colon, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, no ASCII, or no UTF-8 behind it
         username = colon = password = ""
     if not colon:
         raise Unauthorized(f"the login for {key} is not the base64 of name:password: log in again")

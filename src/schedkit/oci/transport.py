@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
+import msgspec
 
 from schedkit.oci.deadlines import capped
 from schedkit.oci.errors import Refused, RegistryError, Unreachable
@@ -37,13 +37,12 @@ Resolve = Callable[[str, int], Sequence[str]]
 _ends: ContextVar[float] = ContextVar("ends")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request; `content` may be pieces, whose total length is then among the headers."""
 
     method: str
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     content: bytes | Iterable[bytes] | None = None
 
 
