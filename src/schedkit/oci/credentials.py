@@ -12,7 +12,6 @@ import msgspec
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Repository, canonical_prefix
-from schedkit.oci import helpers
 from schedkit.oci.authentication import Login
 from schedkit.oci.errors import Unauthorized
 from schedkit.oci.mirrors import longest_prefix
@@ -127,6 +126,8 @@ def _parse_entry(entry: _Entry, key: str) -> Login | None:
 
 
 def _ask_helper(name: str, registry: str) -> Login | None:
+    from schedkit.oci import helpers  # noqa: PLC0415 - to run programs takes much that a file does not
+
     if not _HELPER_NAME.fullmatch(name):
         raise Unauthorized(f"{name[:64]!r} cannot be the name of a credential helper")
     server = _DOCKER_KEY if registry == DEFAULT_REGISTRY else registry

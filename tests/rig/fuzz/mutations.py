@@ -279,6 +279,23 @@ class Mutator:
                     + data[at + 1 :]
                 )
 
+    def lines(self, data: bytes) -> bytes:
+        """Lines that end as those of HTTP do: one of them lost, twice, elsewhere or changed; or any bytes."""
+        parts = data.split(b"\r\n")
+        at, to = (self.random.randrange(len(parts)) for _ in range(2))
+        match self.random.randrange(5):
+            case 0:
+                del parts[at]
+            case 1:
+                parts.insert(to, parts[at])
+            case 2:
+                parts[at] = self.plain(parts[at].decode("latin-1")).encode("latin-1", "replace")
+            case 3:
+                return self.random.choice((b"\n", b"\r", b"\r\n\r\n")).join(parts)
+            case _:
+                return self.raw(data)
+        return b"\r\n".join(parts)
+
     def der(self, data: bytes) -> bytes:
         """One value of a DER document changed; the lengths around it fit again, or do not."""
         nodes = parse(data)

@@ -34,6 +34,7 @@ from schedkit.oci import (
     contents,
     credentials,
     helpers,
+    http1,
     logbodies,
     policyfiles,
     registry,
@@ -70,12 +71,14 @@ class Target:
     parse: Callable[[bytes], object]
     refusals: tuple[type[Exception], ...]
     change: Change = Mutator.data
-    largest: int = 1 << 20
+    largest: int = 2 << 20
     """No more bytes than this ever get as far as the parser: whoever reads them stops there."""
 
     def mutated(self, mutator: Mutator) -> bytes:
-        """A genuine input with a change or two."""
-        return self.change(mutator, mutator.random.choice(self.genuine))[: self.largest]
+        """A genuine input with a change or two; without one, where it would be too large."""
+        good = mutator.random.choice(self.genuine)
+        changed = self.change(mutator, good)
+        return changed if len(changed) <= self.largest else good
 
 
 def _text(mutator: Mutator, data: bytes) -> bytes:
@@ -368,6 +371,7 @@ def _conversation(folder: Path) -> tuple[Target, ...]:
         Target("challenges", 7, _CHALLENGES, _challenge, (Unauthorized, Refused), _text),
         Target("tags", 4, [b'{"name": "rig/image", "tags": ["v1", "v2", "latest"]}'], _tags, (Refused,)),
         Target("links", 5, _LINKS, _link, (Refused,), _text),
+        Target("HTTP answers", 8, _ANSWERS, _http, (http1.Broken,), Mutator.lines),
         Target("waits", 3, _WAITS, _wait, (), _text),
     )
 
@@ -389,6 +393,14 @@ def _tags(data: bytes) -> object:
 
 def _link(data: bytes) -> object:
     return registry.next_page(_answer(b"", data.decode("latin-1")), Ask(_REPOSITORY, "tags/list"))
+
+
+def _http(data: bytes) -> object:
+    """The answer arrives in two parts, and the connection ends after them."""
+    parts = iter((data[:200], data[200:], b""))
+    reader = http1.Reader(lambda: next(parts, b""))
+    head = http1.read_head(reader)
+    return sum(map(len, http1.Body(reader, head, method="GET").pieces()))
 
 
 def _wait(data: bytes) -> object:
@@ -505,5 +517,11 @@ _CHALLENGES = [
 _LINKS = [
     b'</v2/rig/image/tags/list?n=1000&last=v2>; rel="next"',
     b"<https://registry.rig.test/v2/next>; rel=next",
+]
+_ANSWERS = [
+    b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\nETag: x\r\n\r\n{"a": "bcd"}',
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b\r\n!\r\n0\r\n\r\n",
+    b"HTTP/1.0 307 Elsewhere\r\nLocation: https://elsewhere.example/v2/\r\nDocker-Distribution: 1\r\n\r\nx",
 ]
 _WAITS = [b"120", b"Wed, 21 Oct 2026 07:28:00 GMT"]

@@ -133,7 +133,7 @@ class OddWorkshop(Workshop):
 def _odd(mutator: Mutator, recipe: Recipe) -> Recipe:
     """One change or two, of which most let the signature be reached."""
     for _ in range(mutator.random.choice((1, 1, 1, 2))):
-        changes = _LATE if mutator.random.random() < 0.72 else _EARLY
+        changes = _LATE if mutator.random.random() < 0.8 else _EARLY
         recipe = mutator.random.choice(changes)(mutator, recipe)
     return recipe
 
