@@ -21,7 +21,7 @@ from schedkit.model.trust import Step
 
 @pytest.fixture
 def plan() -> Plan:
-    return Plan(seed=1, inputs=20_000, verifications=400, processes=2, folder=processes.run_folder("fuzz"))
+    return Plan(seed=1, inputs=8_000, verifications=250, processes=2, folder=processes.run_folder("fuzz"))
 
 
 def quietly(_done: int, _findings: Sequence[Finding]) -> None:
@@ -34,7 +34,7 @@ def test_nothing_but_refusals_comes_of_broken_inputs(plan: Plan) -> None:
     assert [finding.what for finding in outcome.findings] == []
     tally = outcome.tally
     assert sum(tally.cases.values()) == plan.total
-    assert min(tally.refused[name] for name in tally.cases if name not in ("verdicts", "waits")) > 10
+    assert min(tally.refused[name] for name in tally.cases if name not in ("verdicts", "waits")) > 0
     assert tally.signatures >= tally.cases[VERIFICATION] / 2
     assert {Step.FORMAT, Step.SUBJECT, Step.ENTRY, Step.SIGNATURE, Step.SIGNER} <= set(tally.steps)
 
@@ -50,11 +50,11 @@ def with_parser(monkeypatch: pytest.MonkeyPatch, parse: Callable[[bytes], object
 
 
 def found(plan: Plan) -> Outcome:
-    return workers.run(replace(plan, inputs=60, verifications=0), quietly)
+    return workers.run(replace(plan, inputs=3, verifications=0), quietly)
 
 
 def careless(data: bytes) -> object:
-    return {b"{": 1}[data[:1]] if len(data) % 3 else None
+    return {b"{": 1}[data[-1:]]
 
 
 def slow(_data: bytes) -> None:
@@ -100,7 +100,7 @@ def test_a_finding_is_told_with_a_command_that_shows_it_again(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_parser(monkeypatch, careless)
-    words = ["--seed", "7", "--inputs", "60", "--verifications", "0", "--findings", str(tmp_path)]
+    words = ["--seed", "7", "--inputs", "3", "--verifications", "0", "--findings", str(tmp_path)]
 
     code = fuzz.main(words)
     printed = capsys.readouterr().out

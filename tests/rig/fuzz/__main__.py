@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -27,12 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     plan = Plan(
         options.seed, options.inputs, options.verifications, options.processes, processes.run_folder("fuzz")
     )
-    try:
-        outcome = workers.run(plan, Teller(plan, options.findings).tell)
-    except KeyboardInterrupt:
-        return 130
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C does
+    outcome = workers.run(plan, Teller(plan, options.findings).tell)
     print(render(plan, outcome))
-    return 1 if outcome.findings else 0
+    return 130 if outcome.was_interrupted else 1 if outcome.findings else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,7 +110,9 @@ def again(file: Path) -> int:
 def render(plan: Plan, outcome: Outcome) -> str:
     """What was tried, what became of it, and what it cost."""
     tally = outcome.tally
-    lines = [f"seed {plan.seed}: {sum(tally.cases.values()):,} cases in {outcome.seconds:.0f} s"]
+    ended = "interrupted after" if outcome.was_interrupted else "all of"
+    done = f"{ended} {sum(tally.cases.values()):,} cases in {outcome.seconds:.0f} s"
+    lines = [f"seed {plan.seed}: {done}"]
     lines += [
         f"  {name:<20}{count:>10,}  {tally.refused[name]:>10,} refused"
         for name, count in sorted(tally.cases.items())

@@ -31,6 +31,7 @@ from schedkit.oci import signatures, transparency
 LONGEST_S = 1.0
 MOST_MIB = 100
 STUCK_S = 120.0
+_FORGIVEN_MIB = 8
 _MOST_FINDINGS = 20
 _BARRIER = 2 << 30
 """Bytes of address space that a worker may have, so that the machine survives a finding."""
@@ -134,7 +135,7 @@ class Judge:
     def __init__(self) -> None:
         self.tally = Tally()
         self._checks: Counter[str] = Counter()
-        self._first_mib = self._peak_mib = _peak_mib()
+        self._rest_mib = _peak_mib()
         # verification asks the module for it; what checks logs has its own name for it
         vars(transparency)["is_signed"] = self._counting(signatures.is_signed, "log")
         vars(signatures)["is_signed"] = self._counting(signatures.is_signed, "signer")
@@ -149,7 +150,7 @@ class Judge:
     def judge(self, case: Case) -> Iterator[tuple[str, str]]:
         """Run it; every way in which it was not as it should be, and where."""
         self._checks.clear()
-        began = time.process_time()
+        before_mib, began = self._rested_mib(), time.process_time()
         try:
             case.run()
         except case.refusals as refusal:
@@ -158,7 +159,7 @@ class Judge:
             raise
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             yield f"{type(error).__name__}: {error}"[:300], "".join(traceback.format_exception(error)[-6:])
-        yield from self._costs(case, time.process_time() - began)
+        yield from self._costs(case, time.process_time() - began, _peak_mib() - before_mib)
         self._note_checks(case)
 
     def _note_refusal(self, case: Case, refusal: Exception) -> None:
@@ -172,15 +173,20 @@ class Judge:
             self.tally.signatures += self._checks["signer"] > 0
             self.tally.logs += self._checks["log"] > 0
 
-    def _costs(self, case: Case, cpu_s: float) -> Iterator[tuple[str, str]]:
+    def _costs(self, case: Case, cpu_s: float, growth_mib: float) -> Iterator[tuple[str, str]]:
         self.tally.slowest = max(self.tally.slowest, (cpu_s, case.target, case.number))
-        peak = _peak_mib()
-        self.tally.growth_mib = max(self.tally.growth_mib, peak - self._first_mib)
+        self.tally.growth_mib = max(self.tally.growth_mib, growth_mib)
         if cpu_s > LONGEST_S:
             yield f"it took {cpu_s:.1f} s of the processor; {LONGEST_S:g} s is the most", ""
-        if peak - self._peak_mib > MOST_MIB:
-            yield f"memory grew by {peak - self._peak_mib:.0f} MiB; {MOST_MIB} is the most", ""
-            self._peak_mib = peak
+        if growth_mib > MOST_MIB:
+            yield f"memory grew by {growth_mib:.0f} MiB; {MOST_MIB} is the most", ""
+
+    def _rested_mib(self) -> float:
+        """The highest memory so far, without what making the case took: the kernel is told to forget it."""
+        if _peak_mib() > self._rest_mib + _FORGIVEN_MIB:
+            Path("/proc/self/clear_refs").write_text("5")
+            self._rest_mib = _peak_mib()
+        return _peak_mib()
 
 
 def _peak_mib() -> float:
@@ -195,20 +201,22 @@ class Worker:
         self.plan, self.share = plan, share
         self.at = context.Value("q", -1, lock=False)
         self.done = context.Value("q", 0, lock=False)
+        self.ends = context.Value("b", 0, lock=False)
         self.pipe, theirs = context.Pipe(duplex=False)
         self.process: BaseProcess = context.Process(
             target=self._work, args=(theirs, os.getpid()), daemon=True
         )
         self.process.start()
         theirs.close()
-        self.moved = time.monotonic()
+        self.has_told = False
+        self._moved = time.monotonic()
         self._seen = -1
 
     def is_stuck(self) -> bool:
         """Whether it has been at the same case for too long."""
         if self.at.value != self._seen:
-            self._seen, self.moved = self.at.value, time.monotonic()
-        return time.monotonic() - self.moved > STUCK_S
+            self._seen, self._moved = self.at.value, time.monotonic()
+        return time.monotonic() - self._moved > STUCK_S
 
     def _work(self, pipe: Connection, parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that watches ends us
@@ -220,6 +228,8 @@ class Worker:
         for number in range(self.share, self.plan.total, self.plan.processes):
             if os.getppid() != parent:
                 return
+            if self.ends.value:
+                break
             self.at.value = number
             case = maker.case(number)
             for what, where in judge.judge(case):
@@ -235,6 +245,7 @@ class Outcome:
     tally: Tally = field(default_factory=Tally)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
+    was_interrupted: bool = False
 
 
 Progress = Callable[[int, Sequence[Finding]], None]
@@ -244,17 +255,30 @@ def run(plan: Plan, progress: Progress) -> Outcome:
     """All cases; ends early when there is more to mend than anybody reads at once."""
     outcome, began = Outcome(), time.monotonic()
     with _workers(plan) as workers:
-        waiting = {worker.pipe: worker for worker in workers}
-        while waiting and len(outcome.findings) < _MOST_FINDINGS:
-            for pipe in wait(list(waiting), timeout=1):
-                if _take(waiting[pipe], outcome):  # type: ignore[index]  # only pipes were given
-                    del waiting[pipe]  # type: ignore[arg-type]  # as above
-            for worker in [one for one in waiting.values() if one.is_stuck()]:
-                outcome.findings.append(_lost(worker, f"it did not end within {STUCK_S:g} s"))
-                del waiting[worker.pipe]
-            progress(sum(worker.done.value for worker in workers), outcome.findings)
+        try:
+            _watch(workers, outcome, progress)
+        except KeyboardInterrupt:
+            outcome.was_interrupted = True
+            for worker in workers:
+                worker.ends.value = 1
+            _watch([worker for worker in workers if not worker.has_told], outcome, progress)
     outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def _watch(workers: Sequence[Worker], outcome: Outcome, progress: Progress) -> None:
+    """Hear what they have to say, until they have told all or there is enough to mend."""
+    while len(outcome.findings) < _MOST_FINDINGS:
+        waiting: dict[object, Worker] = {worker.pipe: worker for worker in workers if not worker.has_told}
+        if not waiting:
+            return
+        for pipe in wait([worker.pipe for worker in waiting.values()], timeout=1):
+            waiting[pipe].has_told = _take(waiting[pipe], outcome)
+        for worker in waiting.values():
+            if not worker.has_told and worker.is_stuck():
+                outcome.findings.append(_lost(worker, f"it did not end within {STUCK_S:g} s"))
+                worker.has_told = True
+        progress(sum(worker.done.value for worker in workers), outcome.findings)
 
 
 @contextmanager
