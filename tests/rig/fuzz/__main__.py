@@ -28,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     plan = Plan(
         options.seed, options.inputs, options.verifications, options.processes, processes.run_folder("fuzz")
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as cleanly as Ctrl-C does
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell ignores the second for what runs behind it
+        signal.signal(number, signal.default_int_handler)
     outcome = workers.run(plan, Teller(plan, options.findings).tell)
     print(render(plan, outcome))
     return 130 if outcome.was_interrupted else 1 if outcome.findings else 0

@@ -213,10 +213,10 @@ class Worker:
         self._seen = -1
 
     def is_stuck(self) -> bool:
-        """Whether it has been at the same case for too long."""
+        """Whether it has been at the same case for too long; before the first, it makes what all begin with."""
         if self.at.value != self._seen:
             self._seen, self._moved = self.at.value, time.monotonic()
-        return time.monotonic() - self._moved > STUCK_S
+        return self._seen >= 0 and time.monotonic() - self._moved > STUCK_S
 
     def _work(self, pipe: Connection, parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that watches ends us
