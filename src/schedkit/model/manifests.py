@@ -85,7 +85,10 @@ def media_type_of(data: bytes, *, served_as: str | None) -> str:
     found = own or served_as or (IMAGE_INDEX if "manifests" in tree else IMAGE_MANIFEST)
     if found not in MANIFEST_TYPES + INDEX_TYPES:
         raise InvalidDocument(f"{shown(str(found))} is neither an image manifest nor an index")
-    _index(tree, found) if found in INDEX_TYPES else _manifest(tree, found)
+    if found in INDEX_TYPES:
+        _index(tree, found)
+    else:
+        _manifest(tree, found)
     return str(found)
 
 

@@ -213,7 +213,7 @@ class Worker:
         self._seen = -1
 
     def is_stuck(self) -> bool:
-        """Whether it has been at the same case for too long; before the first, it makes what all begin with."""
+        """Whether it has been at the same case for too long; what is before the first does not count."""
         if self.at.value != self._seen:
             self._seen, self._moved = self.at.value, time.monotonic()
         return self._seen >= 0 and time.monotonic() - self._moved > STUCK_S
