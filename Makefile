@@ -125,6 +125,10 @@ test-kernels: setup ## only the kernel tier, on every kind of kernel
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest --full --kernels all tests/kernel
 
+.PHONY: fuzz
+fuzz: setup ## broken inputs by the million through every parser and verifier; FUZZ='--seed 2 --inputs 50000'
+	$(LEASHED) $(PYTHON) -m rig.fuzz $(FUZZ)
+
 ##@ Try it by hand
 
 .PHONY: demo
@@ -198,6 +202,10 @@ bench-cluster: setup ## the operator beside a peer in Go and the API server's li
 .PHONY: bench-host
 bench-host: setup ## schedctl beside the bare interpreter and podman; BENCH='-o json' and sizes
 	$(LEASHED) $(PYTHON) -m benchmarks.host $(BENCH)
+
+.PHONY: bench-trust
+bench-trust: setup ## verification beside `cosign verify` of the same image; BENCH='-o json' and rounds
+	$(LEASHED) $(PYTHON) -m benchmarks.trust $(BENCH)
 
 ##@ Tidy up
 

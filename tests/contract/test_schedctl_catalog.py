@@ -415,6 +415,25 @@ def test_a_mirrored_image_is_verified_from_a_layout_without_a_network(
     assert (answer(done)["digest"], answer(done)["signer"]) == (digest, IDENTITY)
 
 
+@pytest.mark.parametrize("words", [["trust", "show"], ["list"], ["verify", "registry.invalid/x"]])
+def test_who_has_no_home_is_told_no_tale_of_a_traceback(tmp_path: Path, words: list[str]) -> None:
+    """As in some containers: the system does not know the user, and HOME names nothing."""
+    command: list[str | Path] = [
+        "unshare",
+        "--map-user=54321",
+        SCHEDCTL,
+        "--layout",
+        tmp_path / "none",
+        *words,
+    ]
+
+    done = processes.run(command, env={"PATH": "/usr/bin:/bin"}, check=False)
+
+    assert done.returncode == (1 if "verify" in words else 0)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Error: cannot trust registry.invalid/x") or done.stdout
+
+
 def test_trust_show_names_the_signers_of_a_policy(
     schedctl: Schedctl, sigstore: Sigstore, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from schedkit.schedctl.errors import ExitCode, Problem, explain, printable
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering, render
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
-HEAVY = {"httpx2", "httpcore2", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
+HEAVY = {"ssl", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
 
 
 class Weather(results.Result, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import click
 import msgspec
@@ -73,7 +72,7 @@ def destination(reference: Reference, to: str) -> Reference:
     """What the copy is called; an image that was named by a digest alone gets no tag."""
     tag = reference.tag or (None if reference.digest else DEFAULT_TAG)
     if layout_folder(to) is not None:
-        return replace(reference, tag=tag)
+        return msgspec.structs.replace(reference, tag=tag)
     prefix = parse_prefix(to)
     path = "/".join(filter(None, (prefix.path, reference.repository.path)))
     return Reference(Repository(prefix.registry, path), tag=tag)
@@ -82,7 +81,7 @@ def destination(reference: Reference, to: str) -> Reference:
 def _describe(reference: Reference, there: Reference, copied: Copied) -> MirroredImage:
     return MirroredImage(
         image=str(reference),
-        to=str(replace(there, digest=None)),
+        to=str(msgspec.structs.replace(there, digest=None)),
         digest=copied.digest,
         signatures=len(copied.referrers) + len(copied.tags),
         bytes=copied.total_bytes,

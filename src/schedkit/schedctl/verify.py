@@ -35,7 +35,7 @@ class Signature(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings, image: str, version: str | None, trust_policy: str | None) -> Answer:
     """Verify that somebody who is trusted signed an image; exits 1 if nobody did."""
-    reference = choose_image(wiring.catalog(settings), image, version=version).reference
+    reference = choose_image(wiring.catalog_for(settings, image), image, version=version).reference
     trust = read_trust(trust_policy)
     with attempting(f"trust {reference}"), wiring.source(settings) as source:
         verified = trust.verify(source, reference)

@@ -83,6 +83,11 @@ def catalog(settings: Settings) -> dict[str, Listed]:
     return stack(layers(settings))
 
 
+def catalog_for(settings: Settings, *words: str) -> dict[str, Listed]:
+    """All schedulers by name; none where every word is an image, which no name of a catalog can be."""
+    return {} if all("/" in word for word in words) else catalog(settings)
+
+
 def read_anywhere(settings: Settings, place: str) -> bytes:
     """What lies at a path or URL; of a file at most one byte more than a catalog may have."""
     from schedkit.model.catalog import MAX_BYTES  # noqa: PLC0415 - as above
