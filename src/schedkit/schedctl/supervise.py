@@ -32,7 +32,9 @@ from schedkit.model.supervision import Ending, explain_end
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
-from schedkit.schedctl.acting import GRACE_S, Stage, joined, problem
+from schedkit.schedctl.acting import Stage, joined, problem
+from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.ps import no_runtime
@@ -56,10 +58,8 @@ class SupervisionEnded(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("container", metavar="[ID|NAME]", required=False)
-@click.option(
-    "--grace", "grace_s", type=float, default=GRACE_S, show_default=True, help="Seconds before it is killed."
-)
+@click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
+@option("grace_s")
 @click.pass_obj
 @answering
 def command(settings: Settings, container: str | None, grace_s: float) -> Answer:
