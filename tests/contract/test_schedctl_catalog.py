@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 from click.testing import CliRunner
 
-from rig import debian, images, processes, schedulers
+from rig import btf, debian, images, processes, schedulers
 from rig.certificates import Authority
 from rig.cosign import Cosign
 from rig.distribution import digest_of
@@ -415,6 +415,25 @@ def test_a_mirrored_image_is_verified_from_a_layout_without_a_network(
     assert (answer(done)["digest"], answer(done)["signer"]) == (digest, IDENTITY)
 
 
+@pytest.mark.parametrize("words", [["trust", "show"], ["list"], ["verify", "registry.invalid/x"]])
+def test_who_has_no_home_is_told_no_tale_of_a_traceback(tmp_path: Path, words: list[str]) -> None:
+    """As in some containers: the system does not know the user, and HOME names nothing."""
+    command: list[str | Path] = [
+        "unshare",
+        "--map-user=54321",
+        SCHEDCTL,
+        "--layout",
+        tmp_path / "none",
+        *words,
+    ]
+
+    done = processes.run(command, env={"PATH": "/usr/bin:/bin"}, check=False)
+
+    assert done.returncode == (1 if "verify" in words else 0)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Error: cannot trust registry.invalid/x") or done.stdout
+
+
 def test_trust_show_names_the_signers_of_a_policy(
     schedctl: Schedctl, sigstore: Sigstore, tmp_path: Path
 ) -> None:
@@ -609,3 +628,26 @@ def test_the_answers_of_verbs_are_the_golden_ones(
 
     normalised = {name: normal(text, any_registry, tmp_path) for name, text in said.items()}
     assert normalised == {name: (GOLDEN / name).read_text() for name in said}
+
+
+# doctor
+
+
+def test_doctor_knows_which_functions_of_the_kernel_an_image_calls(
+    any_registry: Registry, schedctl: Schedctl, tmp_path: Path
+) -> None:
+    digest = any_registry.client.push(images.scheduler("fifo"), "rig/doctor", "1.0.0")
+    image = f"{any_registry.host}/rig/doctor@{digest}"
+    good = btf.obtain("7")
+    (tmp_path / "bad").write_bytes(btf.without_kfunc(good.read_bytes(), "scx_bpf_dsq_insert"))
+
+    def found(types: Path) -> dict[str, tuple[str, str]]:
+        said = answer(schedctl("doctor", "--image", image, "--btf", str(types), "-o", "json", check=False))
+        return {each["id"]: (each["status"], each["detail"]) for each in said["checks"]}
+
+    assert found(good)["image.found"] == ("pass", image)
+    assert found(good)["image.kfuncs"] == ("pass", "scx_bpf_dsq_insert")
+    assert found(tmp_path / "bad")["image.kfuncs"] == (
+        "fail",
+        "missing, or wrongly described: scx_bpf_dsq_insert",
+    )

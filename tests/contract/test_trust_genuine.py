@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rig import genuine
@@ -79,11 +79,11 @@ def test_a_genuine_bundle_is_accepted(folder: Path, root: TrustedRoot) -> None:
     ("without", "step"),
     [
         pytest.param(
-            lambda root: dataclasses.replace(root, authorities=()), Step.CERTIFICATE, id="authorities"
+            lambda root: msgspec.structs.replace(root, authorities=()), Step.CERTIFICATE, id="authorities"
         ),
-        pytest.param(lambda root: dataclasses.replace(root, logs=()), Step.LOG, id="logs"),
+        pytest.param(lambda root: msgspec.structs.replace(root, logs=()), Step.LOG, id="logs"),
         pytest.param(
-            lambda root: dataclasses.replace(root, certificate_logs=()), Step.ISSUANCE, id="CT logs"
+            lambda root: msgspec.structs.replace(root, certificate_logs=()), Step.ISSUANCE, id="CT logs"
         ),
     ],
 )

@@ -143,6 +143,13 @@ class Cosign:
         how = ["--offline"] if self.major == 2 else ["--trusted-root", str(trust.trusted_root)]
         return self._verdict([*how, *who], reference, trust=trust)
 
+    def verification(
+        self, reference: str, trust: Trust, who: Sequence[str]
+    ) -> tuple[list[str | Path], dict[str, str]]:
+        """The command line and the environment of that question, for those who measure it."""
+        how = ["--trusted-root", str(trust.trusted_root), *who, *self._registry]
+        return [self._program, "verify", *how, reference], self._environment()
+
     def _verdict(self, arguments: Sequence[str], reference: str, trust: Trust | None = None) -> Verdict:
         done = self._run("verify", *arguments, *self._registry, reference, trust=trust, check=False)
         return Verdict(done.returncode == 0, done.stdout + done.stderr)

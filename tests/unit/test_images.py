@@ -22,6 +22,7 @@ from schedkit.model.images import (
     Reference,
     Repository,
     parse_reference,
+    parse_repository,
 )
 from schedkit.model.manifests import Index, NoSuchPlatform
 from schedkit.model.trust import Refusal, Step
@@ -118,6 +119,16 @@ def test_whatever_a_schedext_may_name_can_be_read(text: str) -> None:
     reference = parse_reference(text)
 
     assert parse_reference(str(reference)) == reference
+
+
+@given(st.text("aB0.:/-_[]", max_size=12) | _REFERENCES.map(lambda text: text.partition("@")[0]))
+def test_what_is_a_repository_is_said_by_the_grammar_alone(text: str) -> None:
+    try:
+        parse_repository(text)
+    except InvalidReference:
+        assert re.fullmatch(grammar.REPOSITORY, text) is None
+    else:
+        assert re.fullmatch(grammar.REPOSITORY, text) is not None
 
 
 def test_a_digest_is_binding_whatever_tag_stands_beside_it() -> None:

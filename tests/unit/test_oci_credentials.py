@@ -84,6 +84,9 @@ def test_an_entry_has_several_forms(tmp_path: Path, entry: dict[str, str], login
             b'{"auths": {"quay.io": {"auth": "???"}}}', "not the base64 of name:password", id="no base64"
         ),
         pytest.param(
+            '{"auths": {"quay.io": {"auth": "é"}}}'.encode(), "not the base64 of name:password", id="no ASCII"
+        ),
+        pytest.param(
             b'{"auths": {"quay.io": {"auth": "YWRh"}}}', "not the base64 of name:password", id="no colon"
         ),
         pytest.param(b'{"auths": {"quay.io": 1}}', "malformed", id="no entry"),

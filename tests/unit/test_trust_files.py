@@ -55,6 +55,21 @@ def test_only_a_root_of_the_public_sigstore_takes_its_place(
     assert why is None or why in str(found.why_not_newer)
 
 
+@pytest.mark.parametrize("origin", [b"", b"[]", b'{"source": "\xff"}'])
+def test_an_updated_root_whose_origin_cannot_be_read_is_told_and_not_used(
+    tmp_path: Path, origin: bytes
+) -> None:
+    folder = tmp_path / "root"
+    folder.mkdir(mode=0o700)
+    (folder / rootfiles.TRUSTED_ROOT).write_bytes(b"another")
+    (folder / rootfiles.ORIGIN).write_bytes(origin)
+
+    found = rootfiles.current(folder)
+
+    assert found.document == rootfiles.embedded().document
+    assert "is not used" in str(found.why_not_newer)
+
+
 def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Made) -> None:
     (tmp_path / "signer.pub").write_bytes(made.public_key)
     (tmp_path / "root.json").write_bytes(made.root)
@@ -73,6 +88,7 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
         ("keys: [{path: missing.pub}]", "missing.pub cannot be read: No such file or directory"),
         ("keys: []\nkeys: []", "line 1: the key 'keys' stands there twice"),
         ("".join(f"k{at}: 0\n" for at in range(4000)) + "k3999: 0", "the key 'k3999' stands there twice"),
+        (r'keys: [{path: "\0"}]', "cannot be read: embedded null byte"),
         ("keys: [", "is not YAML"),
         ("[" * 600, "is not YAML"),
         ("!!python/object:os.system {}", "line 1: a tag is not accepted"),

@@ -135,6 +135,8 @@ def test_a_rule_is_not_escaped_by_another_spelling_of_its_host(match: str, image
         ("repositories: [{match: team/x}]", "repositories[0].match 'team/x' does not begin with a registry"),
         ("repositories: [{match: a.test, key: []}]", "did you mean keys?"),
         ("just a text", "the policy is not a mapping"),
+        (r'identities: [{issuer: a, subject: "\ud800"}]', "identities[0].subject is '\\ud800', with half"),
+        (r'identities: [{issuer: "\udfff", subject: a}]', "write the whole one"),
         (f"identities: [{{issuer: {'a' * 3000}, subject: b}}]", "at most 2048"),
         ("keys: [" + "{path: a.pub}," * 65 + "]", "at most 64"),
     ],

@@ -180,7 +180,7 @@ def test_another_repository_wants_another_verdict(verdicts: Verdicts, made: Made
     assert verdicts.find(made.digest, f"{verified.repository}/other", believed) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"[" * 9999, b'{"digest": 1}'])
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"[" * 9999, b'{"digest": 1}', b'{"digest": "\xff"}'])
 def test_a_verdict_that_cannot_be_read_is_ignored(verdicts: Verdicts, made: Made, data: bytes) -> None:
     kept(verdicts, made)
     (file,) = verdicts.folder.iterdir()

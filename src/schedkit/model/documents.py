@@ -29,7 +29,11 @@ def decode(data: bytes, kind: type[T], *, what: str) -> T:
     Raises `InvalidDocument` for anything but UTF-8 JSON whose names are unique and which is neither deep nor
     full of tiny values, which would take many times its size in memory.
     """
-    tree = read_object(data, what=what)
+    return shaped(read_object(data, what=what), kind, what=what)
+
+
+def shaped(tree: dict[str, Any], kind: type[T], *, what: str) -> T:
+    """As `decode`, of a document that was read already."""
     present = {name: value for name, value in tree.items() if value is not None}
     try:
         return msgspec.convert(present, kind, dec_hook=_construct)
@@ -48,7 +52,8 @@ def read_object(data: bytes, *, what: str) -> dict[str, Any]:
     try:
         text = data.decode()
         tree = json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
-        json.dumps(tree, ensure_ascii=False).encode()  # half a character, as in "\ud800", cannot be encoded
+        if "\\u" in text:  # half a character, as in "\ud800", cannot be encoded
+            json.dumps(tree, ensure_ascii=False).encode()
     except InvalidDocument as error:
         raise InvalidDocument(f"{what} {error}") from error
     except (ValueError, RecursionError) as error:
@@ -59,8 +64,11 @@ def read_object(data: bytes, *, what: str) -> dict[str, Any]:
 
 
 def _refuse_explosive(data: bytes, what: str) -> None:
-    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+    opened = data.count(b"[") + data.count(b"{")
+    if data.count(b",") + opened > MOST_VALUES:
         raise InvalidDocument(f"{what} has more than {MOST_VALUES} values")
+    if opened <= DEEPEST:
+        return
     brackets = _BRACKET.finditer(_STRING.sub(b"", data))
     depths = accumulate(1 if bracket[0] in b"[{" else -1 for bracket in brackets)
     if any(depth > DEEPEST for depth in depths):
@@ -74,6 +82,15 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = repeated(name for name, _ in pairs)
         raise InvalidDocument(f"names {str(twice)[:64]!r} twice in one object")
     return named
+
+
+def is_whole(text: str) -> bool:
+    """Whether it can be written anywhere; half a character, such as U+D800, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def repeated(names: Iterable[str]) -> str | None:

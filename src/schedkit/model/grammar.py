@@ -10,7 +10,8 @@ REGISTRY = (
     rf"(?:(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})+|localhost|{_ADDRESS})(?::{_PORT})?|{_HOST_LABEL}:{_PORT})"
 )
 _PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-REPOSITORY = rf"(?:{REGISTRY}/)?{_PATH_PART}(?:/{_PATH_PART})*"
+PATH = rf"{_PATH_PART}(?:/{_PATH_PART})*"
+REPOSITORY = rf"(?:{REGISTRY}/)?{PATH}"
 REPOSITORIES = rf"{REGISTRY}(?:/{_PATH_PART})*"  # a registry, a folder in it, or a repository
 TAG = r"[a-zA-Z0-9_][-.a-zA-Z0-9_]{0,127}"
 DIGEST = r"(?:sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128})"

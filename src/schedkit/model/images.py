@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import msgspec
@@ -19,7 +18,7 @@ _LONGEST_NAME = 255
 _LONGEST_TEXT = 1024
 
 _REGISTRY = re.compile(grammar.REGISTRY)
-_REPOSITORY = re.compile(grammar.REPOSITORY)
+_PATH = re.compile(grammar.PATH)
 _TAG = re.compile(grammar.TAG)
 _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 
@@ -52,8 +51,7 @@ class Digest(str):
         return f"sha256-{self.encoded}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Repository:
+class Repository(msgspec.Struct, frozen=True, order=True):
     """A place for images that belong together: a registry's host, and a path in it."""
 
     registry: str  # host or host:port, as `canonical_registry` writes it
@@ -63,8 +61,7 @@ class Repository:
         return f"{self.registry}/{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """The name of an image. With a digest it always means the same one, whatever tag stands beside it."""
 
     repository: Repository
@@ -83,7 +80,7 @@ class Reference:
 
     def pinned(self, digest: Digest) -> Reference:
         """The same name, bound to that digest."""
-        return replace(self, digest=digest)
+        return msgspec.structs.replace(self, digest=digest)
 
     def __str__(self) -> str:
         tag = f":{self.tag}" if self.tag else ""
@@ -107,11 +104,11 @@ def parse_reference(text: str) -> Reference:
 def parse_repository(text: str, *, whole: str | None = None) -> Repository:
     """Read `[registry/]path`; `whole` is what errors quote."""
     said = shown(whole or text)
-    if len(text) > _LONGEST_TEXT or not _REPOSITORY.fullmatch(text):
-        raise InvalidReference(f"{said} is not an image reference: {_FORM}")
-    first, slash, rest = text.partition("/")
+    first, slash, rest = text[:_LONGEST_TEXT].partition("/")
     named = bool(slash) and bool(_REGISTRY.fullmatch(first))
     registry, path = (canonical_registry(first), rest) if named else (DEFAULT_REGISTRY, text)
+    if len(text) > _LONGEST_TEXT or not _PATH.fullmatch(path):
+        raise InvalidReference(f"{said} is not an image reference: {_FORM}")
     if len(path) > _LONGEST_NAME:
         raise InvalidReference(f"{said} has a path of more than {_LONGEST_NAME} characters")
     if registry == DEFAULT_REGISTRY and "/" not in path:

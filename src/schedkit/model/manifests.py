@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -63,23 +63,20 @@ def parse(data: bytes, media_type: str) -> Manifest | Index:
 
 def parse_manifest(data: bytes, media_type: str = IMAGE_MANIFEST) -> Manifest:
     """The manifest in these bytes; raises `InvalidDocument` when it could also be read as an index."""
-    _refuse_ambiguous(data, media_type, foreign=("manifests", "fsLayers"))
-    manifest = documents.decode(data, Manifest, what="the manifest")
-    _refuse_crowd(manifest.layers)
-    return manifest
+    return _manifest(_read(data), media_type)
 
 
 def parse_index(data: bytes, media_type: str = IMAGE_INDEX) -> Index:
     """The index in these bytes; raises `InvalidDocument` when it could also be read as a manifest."""
-    _refuse_ambiguous(data, media_type, foreign=("config", "layers", "fsLayers"))
-    index = documents.decode(data, Index, what="the index")
-    _refuse_crowd(index.manifests)
-    return index
+    return _index(_read(data), media_type)
 
 
 def media_type_of(data: bytes, *, served_as: str | None) -> str:
-    """What a document is: by its own word or its server's, which may not differ, else by its fields."""
-    tree = documents.read_object(data, what="the manifest")
+    """What a manifest or index is, by its own word or its server's, which may not differ, else by its fields.
+
+    Raises `InvalidDocument` as `parse` does.
+    """
+    tree = _read(data)
     own = tree.get("mediaType")
     if own is not None and served_as is not None and own != served_as:
         raise InvalidDocument(
@@ -88,7 +85,29 @@ def media_type_of(data: bytes, *, served_as: str | None) -> str:
     found = own or served_as or (IMAGE_INDEX if "manifests" in tree else IMAGE_MANIFEST)
     if found not in MANIFEST_TYPES + INDEX_TYPES:
         raise InvalidDocument(f"{shown(str(found))} is neither an image manifest nor an index")
+    if found in INDEX_TYPES:
+        _index(tree, found)
+    else:
+        _manifest(tree, found)
     return str(found)
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    return documents.read_object(data, what="the manifest")
+
+
+def _manifest(tree: dict[str, Any], media_type: str) -> Manifest:
+    _refuse_ambiguous(tree, media_type, foreign=("manifests", "fsLayers"))
+    manifest = documents.shaped(tree, Manifest, what="the manifest")
+    _refuse_crowd(manifest.layers)
+    return manifest
+
+
+def _index(tree: dict[str, Any], media_type: str) -> Index:
+    _refuse_ambiguous(tree, media_type, foreign=("config", "layers", "fsLayers"))
+    index = documents.shaped(tree, Index, what="the index")
+    _refuse_crowd(index.manifests)
+    return index
 
 
 def render_index(entries: Iterable[Descriptor]) -> bytes:
@@ -158,8 +177,7 @@ def _fits(offered: Platform, wanted: Platform) -> bool:
     return same and (offered.variant == wanted.variant or not offered.variant or not wanted.variant)
 
 
-def _refuse_ambiguous(data: bytes, media_type: str, *, foreign: tuple[str, ...]) -> None:
-    tree = documents.read_object(data, what="the manifest")
+def _refuse_ambiguous(tree: Mapping[str, Any], media_type: str, *, foreign: tuple[str, ...]) -> None:
     twice = documents.repeated(name.casefold() for name in tree)
     if twice is not None:  # some readers take `Layers` for `layers`
         raise InvalidDocument(f"the manifest names {shown(twice)} twice, in different letters")

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, final
 import msgspec
 
 from schedkit.model import grammar
+from schedkit.model.documents import is_whole
 from schedkit.model.images import Digest, brief, canonical_prefix, shown
 from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
@@ -27,10 +28,7 @@ PUBLIC_LOG: Final = "https://rekor.sigstore.dev"
 
 _MAX_SIGNERS: Final = 64
 _MAX_RULES: Final = 256
-_URL: Final = re.compile(
-    r"https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?", re.IGNORECASE
-)
-_REPOSITORIES: Final = re.compile(grammar.REPOSITORIES)
+_URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
 
 
 class Step(IntEnum):
@@ -189,7 +187,7 @@ class TrustPolicy(msgspec.Struct, frozen=True):
     @property
     def log_host(self) -> str | None:
         """The host name of `log_url`."""
-        match = _URL.fullmatch(self.log_url) if self.log_url else None
+        match = re.fullmatch(_URL, self.log_url) if self.log_url else None
         return match["host"].lower() if match else None
 
     @property
@@ -283,7 +281,7 @@ def parse_prefix(value: object, where: str) -> str:
     In another a rule for a host would miss the host. Raises `InvalidPolicy`, which says where.
     """
     name = _text(value, where)
-    if not _REPOSITORIES.fullmatch(name):
+    if not re.fullmatch(grammar.REPOSITORIES, name):
         why = "does not begin with a registry, or has a tag; write for example registry.example/schedulers"
         raise InvalidPolicy(f"{where} {shown(name)} {why}")
     return canonical_prefix(name)
@@ -292,7 +290,7 @@ def parse_prefix(value: object, where: str) -> str:
 def _log_url(value: object) -> str:
     """Nothing after the colon is no wish for any log, but a line that somebody meant to finish."""
     url = _text(value, "rekorURL")
-    if not _URL.fullmatch(url):
+    if not re.fullmatch(_URL, url):
         raise InvalidPolicy(f"rekorURL {_said(url)} is no URL; write for example {PUBLIC_LOG}")
     return url
 
@@ -327,6 +325,8 @@ def _text(value: object, where: str) -> str:
         raise InvalidPolicy(f"{where} is {_said(value)}; write a text that is not empty")
     if len(value) > MAX_TEXT:
         raise InvalidPolicy(f"{where} has {len(value)} characters; at most {MAX_TEXT} are accepted")
+    if not is_whole(value):
+        raise InvalidPolicy(f"{where} is {_said(value)}, with half a character in it; write the whole one")
     return value
 
 

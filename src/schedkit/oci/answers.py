@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from schedkit.model import documents
@@ -50,6 +49,8 @@ def retry_after(value: str) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - dates are rare, and it brings much along
+
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):

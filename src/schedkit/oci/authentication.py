@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -24,8 +23,7 @@ _CHALLENGE = re.compile(r"(?:^|,)\s*(basic|bearer)\b(.*)", re.DOTALL | re.IGNORE
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="((?:[^"\\]|\\.)*)"|([a-zA-Z_]+)=([^\s",]+)')
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(msgspec.Struct, frozen=True):
     """A user's name and password, or a token that stands for both."""
 
     username: str = ""
@@ -57,8 +55,7 @@ class NoCredentials:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(msgspec.Struct, frozen=True):
     """What a 401 asks for."""
 
     scheme: str  # "basic" or "bearer"

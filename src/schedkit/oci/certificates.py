@@ -6,10 +6,10 @@ import datetime as dt
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import verification
@@ -127,8 +127,7 @@ def _is_logged(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """Whom a certificate names."""
 
     subject: str

@@ -6,9 +6,10 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
+
+import msgspec
 
 from schedkit import __version__
 from schedkit.model.images import Repository
@@ -29,8 +30,7 @@ ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"
 _dice = random.SystemRandom()
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long one operation may take at one place, however often it is tried."""
 
     total_s: float = 60
@@ -45,22 +45,20 @@ class Patience:
         return now + self.total_s + size / self.slowest_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """One question to a registry about a repository."""
 
     repository: Repository
     path: str  # what follows the repository's path, or a whole URL that the registry gave
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     content: bytes | Iterable[bytes] | None = None
     actions: str = "pull"
     tolerated: frozenset[int] = frozenset()  # statuses that are answers and no errors
     also_pulls: str = ""  # another repository's path that the token must cover, to mount from it
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A whole answer."""
 
     status: int
@@ -228,9 +226,9 @@ def _redirected(request: Request, location: str) -> Request:
     if urlsplit(request.url).scheme == "https" and urlsplit(target).scheme != "https":
         raise Refused(f"{shown_host(request.url)} redirects from https to {shown_host(target)[:80]!r}")
     if origin(target) == origin(request.url):
-        return replace(request, url=target)
+        return msgspec.structs.replace(request, url=target)
     headers = {name: value for name, value in request.headers.items() if name != "Authorization"}
-    return replace(request, url=target, headers=headers)
+    return msgspec.structs.replace(request, url=target, headers=headers)
 
 
 def _delay(error: Unreachable, patience: Patience, attempt: int) -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,7 +12,6 @@ import msgspec
 from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import DEFAULT_REGISTRY, Repository, canonical_prefix
-from schedkit.oci import helpers
 from schedkit.oci.authentication import Login
 from schedkit.oci.errors import Unauthorized
 from schedkit.oci.mirrors import longest_prefix
@@ -39,8 +36,7 @@ class _File(msgspec.Struct, frozen=True, rename="camel"):
     creds_store: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialFiles:
+class CredentialFiles(msgspec.Struct, frozen=True):
     """Looks into each file in turn; the first that knows a login for the repository decides."""
 
     files: tuple[Path, ...]
@@ -122,7 +118,7 @@ def _parse_entry(entry: _Entry, key: str) -> Login | None:
         return None
     try:
         username, colon, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, no ASCII, or no UTF-8 behind it
         username = colon = password = ""
     if not colon:
         raise Unauthorized(f"the login for {key} is not the base64 of name:password: log in again")
@@ -130,6 +126,8 @@ def _parse_entry(entry: _Entry, key: str) -> Login | None:
 
 
 def _ask_helper(name: str, registry: str) -> Login | None:
+    from schedkit.oci import helpers  # noqa: PLC0415 - to run programs takes much that a file does not
+
     if not _HELPER_NAME.fullmatch(name):
         raise Unauthorized(f"{name[:64]!r} cannot be the name of a credential helper")
     server = _DOCKER_KEY if registry == DEFAULT_REGISTRY else registry

@@ -7,7 +7,6 @@ and its own manifest says what it refers to and what it holds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
@@ -45,8 +44,7 @@ class _Manifest(msgspec.Struct, frozen=True):
         return self.subject is not None and self.subject.digest == digest
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A signature that was found, and not yet fetched."""
 
     repository: Repository

@@ -41,7 +41,7 @@ def ask(program: str, server: str, *, longest_s: float = LONGEST_S) -> Found | N
             output = _converse(child, server, time.monotonic() + longest_s)
         finally:
             child.kill()  # it has answered, or never will
-    return _parse(output, program, server)
+    return parse_answer(output, program, server)
 
 
 def _converse(child: subprocess.Popen[bytes], server: str, ends: float) -> bytes | None:
@@ -70,7 +70,8 @@ def _tell(stdin: IO[bytes], server: str) -> None:
         pass  # it does not listen; what it prints decides
 
 
-def _parse(output: bytes | None, program: str, server: str) -> Found | None:
+def parse_answer(output: bytes | None, program: str, server: str) -> Found | None:
+    """What a helper said; None if it knows nothing. `Unauthorized` for what is no answer."""
     if output is None:
         raise Unauthorized(f"{program} answered too slowly or too much: run it by hand, or log in again")
     if _NOTHING_KNOWN in output:

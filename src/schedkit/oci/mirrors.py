@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from schedkit.model.images import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Mirrors:
+class Mirrors(msgspec.Struct, frozen=True):
     """Where there are copies of a registry, or of a path in it: `{"docker.io": ("mirror.test/hub",)}`."""
 
-    by_prefix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_prefix: Mapping[str, tuple[str, ...]] = {}
 
     def places(self, repository: Repository) -> tuple[Repository, ...]:
         """Where to look, in order; the longest prefix that fits decides, and the origin comes last."""

@@ -57,8 +57,9 @@ def _content(file: Path, limit: int) -> bytes:
     try:
         with file.open("rb") as opened:
             data = opened.read(limit + 1)
-    except OSError as error:
-        raise InvalidPolicy(f"{file} cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # a path with a null character is no path
+        why = error.strerror if isinstance(error, OSError) else None
+        raise InvalidPolicy(f"{file} cannot be read: {why or error}") from error
     if len(data) > limit:
         raise InvalidPolicy(f"{file} has more than {limit} bytes")
     return data

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 
+import msgspec
 from cryptography import x509
 
 
-@dataclass(frozen=True, slots=True)
-class InclusionProof:
+class InclusionProof(msgspec.Struct, frozen=True):
     """The way from an entry to the root that the log has signed."""
 
     index: int
@@ -22,8 +21,7 @@ class InclusionProof:
     checkpoint: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(msgspec.Struct, frozen=True):
     """A line of a transparency log, with the log's promise or proof that it is there."""
 
     log_id: bytes
@@ -37,8 +35,7 @@ class LogEntry:
     proof: InclusionProof | None
 
 
-@dataclass(frozen=True, slots=True)
-class SignedStatement:
+class SignedStatement(msgspec.Struct, frozen=True):
     """What was signed, by whom, and the evidence about it."""
 
     found: str

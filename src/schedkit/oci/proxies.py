@@ -5,16 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from schedkit.oci.errors import RegistryError
 
 _PLACE = re.compile(r"(\[[0-9a-fA-F:]+\]|[-.\w]+)(:[0-9]{1,5})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Proxies:
+class Proxies(msgspec.Struct, frozen=True):
     """The proxies for each scheme, and the hosts that need none."""
 
     http: str = ""

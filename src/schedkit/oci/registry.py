@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -52,15 +51,14 @@ _LINK = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
 _HOSTS = {DEFAULT_REGISTRY: "registry-1.docker.io"}  # the one registry whose name is not its host
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """How registries are reached."""
 
     insecure: frozenset[str] = frozenset()  # hosts that may be asked over plain HTTP; loopback always may
     ca_file: Path | None = None  # authorities to trust beside the system's
-    proxies: Proxies = field(default_factory=Proxies)
-    mirrors: Mirrors = field(default_factory=Mirrors)
-    patience: Patience = field(default_factory=Patience)
+    proxies: Proxies = Proxies()
+    mirrors: Mirrors = Mirrors()
+    patience: Patience = Patience()
 
 
 class Registry:
@@ -227,7 +225,7 @@ class Registry:
     def _tags(self, place: Repository) -> tuple[str, ...]:
         found: set[str] = set()
         for page in self._pages(Ask(place, "tags/list?n=1000")):
-            found.update(_read_tags(page, place))
+            found.update(read_tags(page, place))
             if len(found) > _MOST_TAGS:
                 raise TooLarge(f"{place} has more than {_MOST_TAGS} tags")
         return tuple(sorted(found))
@@ -263,7 +261,7 @@ class Registry:
             page = self._connection(ask.repository).read(ask, limit=min(_LARGEST_PAGE, left), ends=ends)
             left -= len(page.body)
             yield page
-            following = _next_page(page, ask)
+            following = next_page(page, ask)
             if following is None:
                 return
             ask = following
@@ -287,7 +285,8 @@ class _Tags(msgspec.Struct):
     tags: tuple[str, ...] = ()
 
 
-def _read_tags(page: Answer, repository: Repository) -> tuple[str, ...]:
+def read_tags(page: Answer, repository: Repository) -> tuple[str, ...]:
+    """The tags on one page of a list; `Refused` if it is none."""
     try:
         tags = documents.decode(page.body, _Tags, what=f"the list of tags of {repository}").tags
     except InvalidDocument as error:
@@ -295,7 +294,7 @@ def _read_tags(page: Answer, repository: Repository) -> tuple[str, ...]:
     return tuple(tag for tag in tags if _TAG.fullmatch(tag))
 
 
-def _next_page(page: Answer, ask: Ask) -> Ask | None:
+def next_page(page: Answer, ask: Ask) -> Ask | None:
     """The question for what follows, from the Link header; None: that was all."""
     link = page.headers.get("link", "")
     if not link:
@@ -307,7 +306,7 @@ def _next_page(page: Answer, ask: Ask) -> Ask | None:
     here, there = urlsplit(page.url), urlsplit(target)
     if (here.scheme, here.netloc) != (there.scheme, there.netloc):
         raise Refused(f"{ask.repository} continues its list on another host: {there.netloc[:80]!r}")
-    return replace(ask, path=target)
+    return msgspec.structs.replace(ask, path=target)
 
 
 def _content_type(answer: Answer) -> str | None:

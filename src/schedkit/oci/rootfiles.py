@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,8 +32,7 @@ class Origin(msgspec.Struct, frozen=True):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class DatedRoot:
+class DatedRoot(msgspec.Struct, frozen=True):
     """A trusted root, and since when it is known to be the newest."""
 
     document: bytes
@@ -84,10 +82,14 @@ def current(folder: Path, *, source: str = SIGSTORE) -> DatedRoot:
         updated = DatedRoot(guarded.read_file(folder, TRUSTED_ROOT, limit=MAX_ROOT), origin)
     except FileNotFoundError:
         return packaged
-    except (OSError, msgspec.DecodeError) as error:
-        return replace(packaged, why_not_newer=f"the updated root in {folder} is not used: {error}")
+    except (OSError, ValueError) as error:
+        return msgspec.structs.replace(
+            packaged, why_not_newer=f"the updated root in {folder} is not used: {error}"
+        )
     if (why_not := _why_not(updated.origin, source)) is not None:
-        return replace(packaged, why_not_newer=f"the updated root in {folder} is not used: {why_not}")
+        return msgspec.structs.replace(
+            packaged, why_not_newer=f"the updated root in {folder} is not used: {why_not}"
+        )
     return updated if updated.origin.taken >= packaged.origin.taken else packaged
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from schedkit.model.images import Descriptor, Digest, Reference, Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """Bytes whose digest, size and media type are those of the descriptor."""
 
     descriptor: Descriptor

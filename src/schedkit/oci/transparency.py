@@ -7,8 +7,9 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci.parsing import base64_bytes
@@ -88,8 +89,7 @@ def _check_proof(entry: LogEntry, proof: InclusionProof, log: Log) -> None:
         raise _refusal("the proof of inclusion does not lead from this entry to the root of the log")
 
 
-@dataclass(frozen=True, slots=True)
-class _Checkpoint:
+class _Checkpoint(msgspec.Struct, frozen=True):
     size: int
     root: bytes
 

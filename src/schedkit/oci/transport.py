@@ -1,4 +1,4 @@
-"""HTTP/1.1 for servers that are not trusted: every wait ends by a deadline, nothing is decoded or followed.
+"""Connections to servers that are not trusted: every wait ends by a deadline, nothing is decoded or followed.
 
 A time limit on each read does not end a server that sends a byte a minute, so the deadline stands at the
 socket: no read or write waits longer than what is left of its operation. Cookies, redirects and compressed
@@ -7,29 +7,34 @@ bodies, which general clients handle by themselves, do not exist here.
 
 from __future__ import annotations
 
+import base64
+import os
+import re
+import select
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-import httpcore2
+import msgspec
 
+from schedkit.oci import http1
 from schedkit.oci.deadlines import capped
 from schedkit.oci.errors import Refused, RegistryError, Unreachable
 from schedkit.oci.proxies import Proxies, parse_proxy
 
-CONNECT_S = 10.0
-SILENCE_S = 30.0
-_CONNECTIONS = 8
-_IDLE_S = 30.0
-_MOST_HEADERS = 100
-_MOST_ADDRESSES = 8  # of one host
+CONNECT_S: Final = 10.0
+SILENCE_S: Final = 30.0
+_IDLE_S: Final = 30.0
+_PORTS: Final = {"http": 80, "https": 443}
+_MOST_ADDRESSES: Final = 8  # of one host
+_PIECE: Final = 64 << 10
+_HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]")
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -37,39 +42,97 @@ Resolve = Callable[[str, int], Sequence[str]]
 _ends: ContextVar[float] = ContextVar("ends")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request; `content` may be pieces, whose total length is then among the headers."""
 
     method: str
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     content: bytes | Iterable[bytes] | None = None
+
+
+class _CannotConnect(Exception):  # noqa: N818 - it becomes an error of ours
+    """No connection came about; the cause says why."""
+
+
+class Wire:
+    """One connection, on which no wait is longer than what is left of the operation."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self.reader = http1.Reader(self._receive)
+        self.idle_since = 0.0
+        self.is_spent = False
+        """Whether something was left unsaid on it, so that nothing else can be said."""
+
+    def _receive(self) -> bytes:
+        self._stream.settimeout(_left(SILENCE_S))
+        return self._stream.recv(_PIECE)
+
+    def send(self, data: bytes) -> None:
+        """All of it, in pieces, each with the time that is left."""
+        view = memoryview(data)
+        while view:
+            self._stream.settimeout(_left(SILENCE_S))
+            view = view[self._stream.send(view) :]
+
+    def secure(self, tls: ssl.SSLContext, name: str) -> None:
+        """Speak TLS from here on, with a server of that name."""
+        self._stream.settimeout(_left(CONNECT_S))
+        try:
+            self._stream = tls.wrap_socket(self._stream, server_hostname=name)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise _CannotConnect from error
+
+    def is_usable(self) -> bool:
+        """Whether a server that was silent since has neither said something nor left."""
+        if self.is_spent or time.monotonic() - self.idle_since > _IDLE_S or not self.reader.is_empty:
+            return False
+        poll = select.poll()
+        poll.register(self._stream, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self._stream.close()
 
 
 class Response:
     """An answer whose body may still be on its way; read it before the operation's deadline, or close it."""
 
-    def __init__(self, request: Request, raw: httpcore2.Response, ends: float) -> None:
-        self._raw = raw
-        self._ends = ends
+    def __init__(self, request: Request, wire: Wire, ends: float, release: Callable[[Wire], None]) -> None:
+        head = http1.read_head(wire.reader)
         self.url = request.url
-        self.status = raw.status
-        self.headers = _read_headers(raw.headers)
+        self.status = head.status
+        self.headers = head.headers
+        self._body = http1.Body(wire.reader, head, method=request.method)
+        self._wire, self._ends, self._release = wire, ends, release
+        self._is_open = True
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it comes, undecoded; `Unreachable` when it breaks off."""
-        pieces = iter(self._raw.iter_stream())
+        pieces = self._body.pieces()
         while True:
             with _deadline(self._ends), _translated(self.url):
                 piece = next(pieces, None)
             if piece is None:
+                self.close()
                 return
             yield piece
 
     def close(self) -> None:
-        """Give the rest of the body up."""
-        self._raw.close()
+        """Give the rest of the body up; a connection whose answer was read to its end is used again."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._body.is_whole and self._body.is_lasting:
+            self._wire.idle_since = time.monotonic()
+            self._release(self._wire)
+        else:
+            self._wire.close()
 
 
 class Transport:
@@ -79,41 +142,85 @@ class Transport:
         self._tls = tls
         self._proxies = proxies
         self._resolve = resolve or addresses_of
-        self._pools: dict[str, httpcore2.ConnectionPool] = {}
+        self._idle: dict[tuple[str, str, int, str], list[Wire]] = {}
 
     def send(self, request: Request, *, ends: float) -> Response:
         """The answer, whatever its status, once its headers are there; `Unreachable` when there is none."""
         url = urlsplit(request.url)
         with _deadline(ends), _translated(request.url):
-            raw = self._pool(url).handle_request(_raw_request(request, url))
+            place = (*_place(url), self._proxies.proxy_for(url.scheme, url.hostname or ""))
+            head = _head(request, url, via=place[-1])
+            wire = self._taken(place) or self._opened(place)
             try:
-                return Response(request, raw, ends)
+                _send(wire, head, request.content)
+                return Response(request, wire, ends, self._idle.setdefault(place, []).append)
             except BaseException:
-                raw.close()
+                wire.close()
                 raise
 
     def close(self) -> None:
         """End all connections."""
-        for pool in self._pools.values():
-            pool.close()
+        for wires in self._idle.values():
+            while wires:
+                wires.pop().close()
 
-    def _pool(self, url: SplitResult) -> httpcore2.ConnectionPool:
-        proxy = self._proxies.proxy_for(url.scheme, url.hostname or "")
-        if proxy not in self._pools:
-            self._pools[proxy] = httpcore2.ConnectionPool(
-                ssl_context=self._tls,
-                proxy=_raw_proxy(proxy),
-                max_connections=_CONNECTIONS,
-                max_keepalive_connections=_CONNECTIONS,
-                keepalive_expiry=_IDLE_S,
-                network_backend=_Backend(self._resolve),
-            )
-        return self._pools[proxy]
+    def _taken(self, place: tuple[str, str, int, str]) -> Wire | None:
+        """A connection from before that is still good."""
+        waiting = self._idle.get(place, [])
+        while waiting:
+            wire = waiting.pop()
+            if wire.is_usable():
+                return wire
+            wire.close()
+        return None
+
+    def _opened(self, place: tuple[str, str, int, str]) -> Wire:
+        scheme, host, port, proxy = place
+        wire = self._opened_to_proxy(proxy) if proxy else Wire(self._connected(host, port))
+        try:
+            if scheme == "https":
+                if proxy:
+                    _tunnel(wire, host, port, proxy)
+                wire.secure(self._tls, host)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+    def _opened_to_proxy(self, proxy: str) -> Wire:
+        address = urlsplit(parse_proxy(proxy)[0])
+        scheme, host, port = _place(address)
+        wire = Wire(self._connected(host, port))
+        if scheme == "https":
+            wire.secure(self._tls, host)
+        return wire
+
+    def _connected(self, host: str, port: int) -> socket.socket:
+        """One address after the other, each with its share of what is left: many of them wait no longer."""
+        ends = time.monotonic() + _left(CONNECT_S)
+        addresses = self._resolve(host, port)[:_MOST_ADDRESSES]
+        for number, address in enumerate(addresses, start=1):
+            share_s = (ends - time.monotonic()) / (len(addresses) - number + 1)
+            try:
+                return _connect(address, port, share_s)
+            except TimeoutError:
+                if number == len(addresses):
+                    raise
+            except OSError as error:
+                if number == len(addresses):
+                    raise _CannotConnect from error
+        raise AssertionError("the last address connects or raises")
+
+
+def _connect(address: str, port: int, share_s: float) -> socket.socket:
+    stream = socket.create_connection((address, port), timeout=_left(max(share_s, 0.001)))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
 
 
 def tls_context(ca_file: Path | None) -> ssl.SSLContext:
     """Trust in the system's authorities, and in those of the file."""
-    context = ssl.create_default_context()
+    context = ssl.create_default_context(capath=_indexed_authorities())
     try:
         if ca_file is not None:
             context.load_verify_locations(ca_file)
@@ -122,36 +229,67 @@ def tls_context(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _raw_proxy(url: str) -> httpcore2.Proxy | None:
-    if not url:
-        return None
-    address, login = parse_proxy(url)
-    return httpcore2.Proxy(address, auth=login)
+def _indexed_authorities() -> str | None:
+    """The system's folder of authorities, if each can be found by its name; None: all have to be read.
+
+    To read all of them takes longer than to verify an image.
+    """
+    paths = ssl.get_default_verify_paths()
+    if paths.openssl_cafile_env in os.environ or paths.openssl_capath_env in os.environ:
+        return None  # somebody chose others
+    with suppress(OSError), os.scandir(paths.openssl_capath) as entries:
+        return paths.openssl_capath if any(_HASHED.fullmatch(entry.name) for entry in entries) else None
+    return None
 
 
-def _raw_request(request: Request, url: SplitResult) -> httpcore2.Request:
-    host = url.hostname or ""
+def _place(url: SplitResult) -> tuple[str, str, int]:
+    return url.scheme, url.hostname or "", url.port or _PORTS.get(url.scheme, 0)
+
+
+def _head(request: Request, url: SplitResult, *, via: str) -> bytes:
+    """The request's first lines; a proxy gets the whole address, unless it only has to pass bytes on."""
+    authority = url.netloc.rpartition("@")[2]
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    raw_url = httpcore2.URL(
-        scheme=url.scheme.encode(), host=host.encode(), port=url.port, target=target.encode()
-    )
-    timeouts = {"connect": CONNECT_S, "read": SILENCE_S, "write": SILENCE_S, "pool": CONNECT_S}
-    headers = [(b"Host", url.netloc.rpartition("@")[2].encode())]
-    headers += [(name.encode(), value.encode()) for name, value in request.headers.items()]
-    return httpcore2.Request(
-        request.method, raw_url, headers=headers, content=request.content, extensions={"timeout": timeouts}
-    )
+    headers = [("Host", authority), *request.headers.items()]
+    if via and url.scheme == "http":
+        target = f"http://{authority}{target}"
+        headers += _proxy_login(via)
+    return http1.written(request.method, target, headers)
 
 
-def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name, repeated ones as one list; their number is limited."""
-    if len(raw) > _MOST_HEADERS:
-        raise Refused(f"the answer has {len(raw)} headers; {_MOST_HEADERS} is the most")
-    headers: dict[str, str] = {}
-    for name, value in raw:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return headers
+def _proxy_login(proxy: str) -> list[tuple[str, str]]:
+    login = parse_proxy(proxy)[1]
+    if login is None:
+        return []
+    pair = base64.b64encode(f"{login[0]}:{login[1]}".encode()).decode()
+    return [("Proxy-Authorization", f"Basic {pair}")]
+
+
+def _tunnel(wire: Wire, host: str, port: int, proxy: str) -> None:
+    """Let the proxy pass bytes on to the host."""
+    if urlsplit(parse_proxy(proxy)[0]).scheme == "https":
+        raise RegistryError(
+            "a proxy that is itself asked by https cannot lead to https: name it with http://"
+        )
+    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    wire.send(http1.written("CONNECT", authority, [("Host", authority), *_proxy_login(proxy)]))
+    status = http1.read_head(wire.reader).status
+    if not 200 <= status < 300 or not wire.reader.is_empty:
+        raise http1.Broken(f"its proxy answered {status}")
+
+
+def _send(wire: Wire, head: bytes, content: bytes | Iterable[bytes] | None) -> None:
+    """Head and body; a server that does not listen to the end may have answered, so that is read then."""
+    pieces = (content,) if isinstance(content, bytes) else content or ()
+    wire.send(head)
+    for piece in pieces:
+        try:
+            wire.send(piece)
+        except TimeoutError:
+            raise
+        except OSError:
+            wire.is_spent = True
+            return
 
 
 @contextmanager
@@ -169,79 +307,27 @@ def _translated(url: str) -> Iterator[None]:
     host = urlsplit(url).netloc.rpartition("@")[2]
     try:
         yield
-    except httpcore2.TimeoutException as error:
+    except TimeoutError as error:
         raise Unreachable(f"{host} was too slow: no answer in time") from error
-    except httpcore2.ConnectError as error:
-        raise _connect_failure(host, error) from error
-    except httpcore2.LocalProtocolError as error:
+    except _CannotConnect as error:
+        raise _connect_failure(host, error.__cause__) from error
+    except http1.Unwritable as error:
         raise Refused(f"{host} gave an address that no request can be made of: {error}") from error
     except UnicodeError as error:  # a label that is empty or too long
         raise Refused(f"{host[:80]!r} cannot be the name of a host: {error}") from error
-    except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as error:
+    except http1.TooManyHeaders as error:
+        raise Refused(f"{host} cannot be used: {error}") from error
+    except (OSError, http1.Broken) as error:
         raise Unreachable(f"{host} could not be reached, or broke off: {error}") from error
 
 
-def _connect_failure(host: str, error: httpcore2.ConnectError) -> Refused | Unreachable:
-    cause = error.__cause__ or error.__context__
+def _connect_failure(host: str, cause: BaseException | None) -> Refused | Unreachable:
     if isinstance(cause, ssl.SSLCertVerificationError):
         reason = f"{host} has a certificate that cannot be trusted: {cause.verify_message}"
         return Refused(f"{reason}. If it is the right one, name its authority's file")
     if isinstance(cause, ssl.SSLError | ConnectionResetError):
-        return Unreachable(f"{host} does not speak TLS: {error}. If it should not, list it as insecure")
-    return Unreachable(f"{host} could not be reached: {error}")
-
-
-class _Stream(httpcore2.NetworkStream):
-    """A connection on which no wait is longer than what is left of the operation."""
-
-    def __init__(self, inner: httpcore2.NetworkStream) -> None:
-        self._inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left(timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, _left(timeout))
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore2.NetworkStream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout)))
-
-    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401  # the library's own signature
-        return self._inner.get_extra_info(info)
-
-
-class _Backend(httpcore2.SyncBackend):
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.NetworkStream:
-        """One address after the other, each with its share of what is left: many of them wait no longer."""
-        ends = time.monotonic() + _left(timeout)
-        addresses = self._resolve(host, port)[:_MOST_ADDRESSES]
-        for number, address in enumerate(addresses):
-            share_s = (ends - time.monotonic()) / (len(addresses) - number)
-            try:
-                inner = super().connect_tcp(address, port, _left(share_s), local_address, socket_options)
-                return _Stream(inner)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                if number == len(addresses) - 1:
-                    raise
-        raise AssertionError("the last address connects or raises")
+        return Unreachable(f"{host} does not speak TLS: {cause}. If it should not, list it as insecure")
+    return Unreachable(f"{host} could not be reached: {cause}")
 
 
 def addresses_of(host: str, port: int) -> Sequence[str]:
@@ -249,12 +335,12 @@ def addresses_of(host: str, port: int) -> Sequence[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise httpcore2.ConnectError(str(error)) from error
+        raise _CannotConnect from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def _left(timeout: float | None) -> float:
+def _left(timeout_s: float) -> float:
     left_s = _ends.get() - time.monotonic()
     if left_s <= 0:
-        raise httpcore2.ReadTimeout("the operation's time is over")
-    return min(left_s, timeout or left_s)
+        raise TimeoutError("the operation's time is over")
+    return min(left_s, timeout_s)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -16,7 +15,7 @@ import msgspec
 from cryptography import x509
 
 from schedkit.oci import signatures
-from schedkit.oci.parsing import UNREADABLE
+from schedkit.oci.parsing import UNREADABLE, quiet
 from schedkit.oci.signatures import PublicKey
 
 MEDIA_TYPES: Final = (
@@ -31,8 +30,7 @@ class InvalidRoot(ValueError):  # noqa: N818 - named after what is wrong
     """A trusted root that cannot be used, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(msgspec.Struct, frozen=True):
     """From when until when something is good; None is open."""
 
     start: dt.datetime | None = None
@@ -43,16 +41,14 @@ class Period:
         return (self.start is None or self.start <= moment) and (self.end is None or moment <= self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(msgspec.Struct, frozen=True):
     """Certificates from the nearest to the root; the last one is what is trusted."""
 
     certificates: tuple[x509.Certificate, ...]
     valid: Period
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """A log and the key by which its word is known."""
 
     log_id: bytes
@@ -61,15 +57,14 @@ class Log:
     host: str
 
 
-@dataclass(frozen=True)
-class TrustedRoot:
+class TrustedRoot(msgspec.Struct, frozen=True, dict=True):
     """Everybody whose word counts in a keyless signature."""
 
     authorities: tuple[Authority, ...]
     logs: tuple[Log, ...]
     certificate_logs: tuple[Log, ...]
     timestampers: tuple[Authority, ...]
-    document: bytes = field(repr=False)
+    document: bytes
 
     @cached_property
     def fingerprint(self) -> str:
@@ -131,7 +126,8 @@ def parse_root(document: bytes) -> TrustedRoot:
     if len(document) > _MAX_DOCUMENT:
         raise InvalidRoot(f"it has {len(document)} bytes; at most {_MAX_DOCUMENT} are read")
     try:
-        return _root(msgspec.json.decode(document, type=_Root), document)
+        with quiet():
+            return _root(msgspec.json.decode(document, type=_Root), document)
     except InvalidRoot:
         raise
     except (*UNREADABLE, RecursionError) as error:

@@ -11,7 +11,6 @@ import contextlib
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -58,8 +57,7 @@ def beliefs(policy: TrustPolicy, root: bytes) -> str:
     return hashlib.sha256(rests_on.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(msgspec.Struct, frozen=True):
     """The verdicts in a folder; one that others can write to is as good as empty."""
 
     folder: Path
@@ -106,7 +104,7 @@ def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Ve
     """The verdict in bytes that nobody else can have written; None: it is none, old, or about another."""
     try:
         kept = msgspec.json.decode(data, type=_Kept)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):  # as msgspec's own errors, and those about UTF-8, are
         return None
     if (kept.digest, kept.repository, kept.beliefs) != (digest, repository, believed):
         return None

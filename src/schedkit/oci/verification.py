@@ -10,9 +10,9 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from cryptography import x509
 
 from schedkit.model.images import Digest, Reference, Repository
@@ -37,8 +37,7 @@ VERIFICATION_S: Final = 120.0
 Keys = dict[NamedFile, PublicKey]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What has to be shown of a signature, and by whose word."""
 
     digest: Digest
@@ -54,8 +53,7 @@ class Question:
         return self.root.logs_below(self.log_host)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """An image whose bytes are at hand already, and the repository that its signatures are in."""
 
     repository: Repository

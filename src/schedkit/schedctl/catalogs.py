@@ -20,6 +20,7 @@ import schedkit
 from schedkit.model.catalog import MAX_BYTES, Entries, InvalidCatalog, Layer, parse_catalog, render_catalog
 from schedkit.oci import files, guarded
 from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.places import data_folder
 
 SHIPPED: Final = Path(schedkit.__file__).with_name("catalog.json")
 UPDATED: Final = "updated copy"
@@ -53,7 +54,7 @@ class Kept:
 
     def provenance(self) -> Provenance | None:
         """The note, or None when there is none that can be read."""
-        with suppress(OSError, msgspec.MsgspecError):
+        with suppress(OSError, ValueError):
             note = guarded.read_file(self.folder, self.note.name, limit=MAX_BYTES)
             return msgspec.json.decode(note, type=Provenance)
         return None
@@ -80,9 +81,7 @@ class Kept:
 
 def kept(environment: Mapping[str, str]) -> Kept:
     """Where this user's updated copy lies, or would lie."""
-    chosen = environment.get("XDG_DATA_HOME", "")
-    base = Path(chosen) if chosen.startswith("/") else Path("~/.local/share").expanduser()
-    return Kept((base / "schedkit").absolute())
+    return Kept(data_folder(environment))
 
 
 def shipped() -> Layer:

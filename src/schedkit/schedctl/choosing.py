@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from schedkit.model.catalog import Listed, choose
+import msgspec
+
 from schedkit.model.images import Reference, parse_reference
 
+if TYPE_CHECKING:
+    from schedkit.model.catalog import Listed
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+
+class Chosen(msgspec.Struct, frozen=True):
     """An image, and what the catalog says about it if it was named by the catalog."""
 
     reference: Reference
@@ -19,6 +22,14 @@ class Chosen:
 
 def choose_image(catalog: Mapping[str, Listed], word: str, *, version: str | None = None) -> Chosen:
     """The image of that name; `version` takes the place of any tag and digest it has."""
-    listed = choose(catalog, word)
+    listed = _listed(catalog, word) if catalog or "/" not in word else None
     reference = parse_reference(listed.entry.image_uri if listed else word)
-    return Chosen(replace(reference, tag=version, digest=None) if version else reference, listed)
+    return Chosen(
+        msgspec.structs.replace(reference, tag=version, digest=None) if version else reference, listed
+    )
+
+
+def _listed(catalog: Mapping[str, Listed], word: str) -> Listed | None:
+    from schedkit.model.catalog import choose  # noqa: PLC0415 - what is named as an image needs no catalog
+
+    return choose(catalog, word)

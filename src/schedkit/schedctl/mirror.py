@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import click
 import msgspec
@@ -12,6 +11,7 @@ from schedkit.model.images import DEFAULT_TAG, Reference, Repository
 from schedkit.oci.copying import Copied, copy
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, Table, answering
 from schedkit.schedctl.places import layout_folder, parse_prefix
@@ -38,7 +38,7 @@ class Mirrored(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("images", nargs=-1, required=True, metavar="NAME|IMAGE...")
+@click.argument("images", nargs=-1, required=True, metavar="NAME|IMAGE...", shell_complete=complete_images)
 @click.option("--to", required=True, metavar="REGISTRY[/PREFIX]|oci:FOLDER", help="Where the copies go.")
 @click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
 @click.pass_obj
@@ -72,7 +72,7 @@ def destination(reference: Reference, to: str) -> Reference:
     """What the copy is called; an image that was named by a digest alone gets no tag."""
     tag = reference.tag or (None if reference.digest else DEFAULT_TAG)
     if layout_folder(to) is not None:
-        return replace(reference, tag=tag)
+        return msgspec.structs.replace(reference, tag=tag)
     prefix = parse_prefix(to)
     path = "/".join(filter(None, (prefix.path, reference.repository.path)))
     return Reference(Repository(prefix.registry, path), tag=tag)
@@ -81,7 +81,7 @@ def destination(reference: Reference, to: str) -> Reference:
 def _describe(reference: Reference, there: Reference, copied: Copied) -> MirroredImage:
     return MirroredImage(
         image=str(reference),
-        to=str(replace(there, digest=None)),
+        to=str(msgspec.structs.replace(there, digest=None)),
         digest=copied.digest,
         signatures=len(copied.referrers) + len(copied.tags),
         bytes=copied.total_bytes,

@@ -5,29 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
+import msgspec
 
 from schedkit.model.images import Reference
 from schedkit.model.trust import InvalidPolicy, TrustPolicy, Verified, default_policy
-from schedkit.oci import rootfiles, verdicts
-from schedkit.oci.policyfiles import check_policy, read_policy
-from schedkit.oci.sources import Source
-from schedkit.oci.verdicts import Verdicts
-from schedkit.schedctl import catalogs
+from schedkit.oci import rootfiles
+from schedkit.schedctl.options import option
+from schedkit.schedctl.places import data_folder, home
 
 if TYPE_CHECKING:
+    from schedkit.oci.sources import Source
     from schedkit.oci.trustedroots import TrustedRoot
 
 DEFAULT = "built in"
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """A policy with the root that it is judged by, and where both came from."""
 
     policy: TrustPolicy
@@ -39,8 +36,10 @@ class Trust:
 
     def admit(self, source: Source, reference: Reference) -> Verified:
         """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
-        folder = verdicts.default_folder(os.environ, Path.home())
-        return verdicts.verify_once(Verdicts(folder), source, reference, self.policy, self.document)
+        from schedkit.oci import verdicts  # noqa: PLC0415 - `verify` does without
+
+        kept = verdicts.Verdicts(verdicts.default_folder(os.environ, home()))
+        return verdicts.verify_once(kept, source, reference, self.policy, self.document)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
@@ -50,29 +49,21 @@ class Trust:
 
     def understood(self) -> TrustedRoot:
         """The root, read; `InvalidPolicy` if it or a key of the policy cannot be used."""
-        from schedkit.oci import trustedroots  # noqa: PLC0415 - `admit` may do without
+        from schedkit.oci import policyfiles, trustedroots  # noqa: PLC0415 - `admit` may do without
 
-        check_policy(self.policy)
+        policyfiles.check_policy(self.policy)
         try:
             return trustedroots.parse_root(self.document)
         except trustedroots.InvalidRoot as error:
             raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
 
 
-def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
-    """The flag by which every verb that verifies is told whom to trust."""
-    return click.option(
-        "--trust-policy",
-        envvar="SCHEDCTL_TRUST_POLICY",
-        show_envvar=True,
-        metavar="PATH",
-        help="Whom to trust, instead of schedkit's own workflows.",
-    )(command)
+trust_policy_option = option("trust_policy")  # of every verb that verifies
 
 
 def read_trust(path: str | None) -> Trust:
     """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
-    policy = read_policy(Path(path)) if path else default_policy()
+    policy = _read_policy(path) if path else default_policy()
     usual = rootfiles.current(root_folder(os.environ))
     document, origin = rootfiles.document_for(policy, usual), path or DEFAULT
     if policy.trusted_root is not None:
@@ -89,13 +80,19 @@ def read_trust(path: str | None) -> Trust:
     )
 
 
+def _read_policy(path: str) -> TrustPolicy:
+    from schedkit.oci.policyfiles import read_policy  # noqa: PLC0415 - YAML, which the built-in one needs none of
+
+    return read_policy(Path(path))
+
+
 def root_folder(environment: Mapping[str, str]) -> Path:
     """Where `schedctl trust update` keeps a newer root of the public Sigstore."""
-    return catalogs.kept(environment).folder / "sigstore"
+    return data_folder(environment) / "sigstore"
 
 
 def root_folder_of(environment: Mapping[str, str], url: str) -> Path:
     """Where it keeps the root of that Sigstore; each one's by itself, since no two trust the same."""
     if url == rootfiles.SIGSTORE:
         return root_folder(environment)
-    return catalogs.kept(environment).folder / "sigstores" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    return data_folder(environment) / "sigstores" / hashlib.sha256(url.encode()).hexdigest()[:16]

@@ -7,6 +7,7 @@ import click
 from schedkit.model.trust import Verified
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, Fields, answering
 from schedkit.schedctl.results import Result
@@ -27,14 +28,14 @@ class Signature(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("image", metavar="NAME|IMAGE")
+@click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
 @click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
 @trust_policy_option
 @click.pass_obj
 @answering
 def command(settings: Settings, image: str, version: str | None, trust_policy: str | None) -> Answer:
     """Verify that somebody who is trusted signed an image; exits 1 if nobody did."""
-    reference = choose_image(wiring.catalog(settings), image, version=version).reference
+    reference = choose_image(wiring.catalog_for(settings, image), image, version=version).reference
     trust = read_trust(trust_policy)
     with attempting(f"trust {reference}"), wiring.source(settings) as source:
         verified = trust.verify(source, reference)
