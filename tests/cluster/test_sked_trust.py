@@ -378,7 +378,7 @@ def await_verifications(sked: Manager, count: int, **words: str) -> None:
         return sum(words.items() <= line.items() for line in sked.says("image_verified"))
 
     before = said()
-    polling.until(lambda: said() >= before + count, f"{count} more times {words}", timeout_s=60)
+    polling.until(lambda: said() >= before + count, f"{count} more times {words}", timeout_s=120)
 
 
 def arguments(schedexts: SchedExts, name: str = "scx") -> list[str]:

@@ -150,7 +150,7 @@ def install(site: Site, rules: dict[str, str], change: Change = lambda _: None) 
             [container] = each["spec"]["template"]["spec"]["containers"]
             container["args"] += ["--registry-ca=/etc/sked/trust/registry-ca.pem", "--trust-interval=20"]
             change(each["spec"]["template"]["spec"])
-    site.cluster.apply(*objects)
+    site.cluster.apply(*objects, namespace=NAMESPACE)
     operator.await_manager()
     operator.site.until(lambda: len(operator.pods()) == 1, "the manager before is gone")
     return operator
@@ -182,7 +182,7 @@ def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(
     assert "nobody has signed" in refused["message"]
     assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
 
-    operator.cluster.apply(config_map({**rules, "trust.yaml": "mode: warn\n"}))
+    operator.cluster.apply(config_map({**rules, "trust.yaml": "mode: warn\n"}), namespace=NAMESPACE)
     operator.await_attached(attaches=attaches + 1)
 
     assert enforcing.image("signed").endswith(":v2"), "by tag, as soon as the kubelet has brought the rules"
