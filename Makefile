@@ -29,6 +29,7 @@ NODES ?= 0
 KERNEL ?= 7
 TIMEOUT ?= 600
 CMD ?= uname -a
+NAME ?=
 
 # the operator's image, and what to build it from and with; empty: the tools choose, or ask
 IMG ?=
@@ -41,11 +42,12 @@ export RIG_NODES := $(value NODES)
 export RIG_KERNEL := $(value KERNEL)
 export RIG_TIMEOUT := $(value TIMEOUT)
 export RIG_COMMAND := $(value CMD)
+export RIG_NAME := $(value NAME)
 export OPERATOR_IMAGE := $(value IMG)
 export OPERATOR_BASE := $(value BASE)
 export OPERATOR_PYTHON := $(value PYTHON_VERSION)
 # make would export what stands on its command line itself, expanded: $(shell …) would run on the host
-unexport NODES KERNEL TIMEOUT CMD IMG BASE PYTHON_VERSION
+unexport NODES KERNEL TIMEOUT CMD NAME IMG BASE PYTHON_VERSION
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
 # every command that a test starts would compile all it imports anew
@@ -90,6 +92,7 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 	$(LEASHED) $(BIN)/mypy
 	$(LEASHED) $(BIN)/lint-imports --no-logo
 	$(LEASHED) $(PYTHON) tools/manifests.py --check
+	$(LEASHED) $(PYTHON) tools/catalog.py --check
 	$(LEASHED) $(PYTHON) tools/generate.py --check
 
 .PHONY: docs
@@ -176,11 +179,29 @@ undeploy: setup ## remove everything, and with the CRD every SchedExt
 build-installer: setup ## write what `deploy` applies to dist/install.yaml; needs IMG=…
 	$(LEASHED) $(PYTHON) tools/installation.py build-installer
 
+##@ Look after the catalog
+
+.PHONY: catalog
+catalog: setup ## write the shipped catalog and the recipes' Containerfiles anew, from recipes/
+	$(LEASHED) $(PYTHON) tools/catalog.py
+
+.PHONY: catalog-build
+catalog-build: setup ## build the scheduler NAME=scx_… by its recipe, and its image into dist/catalog; 5 to 15 minutes
+	@exec $(LEASHED) $(PYTHON) -m rig catalog-build --name="$$RIG_NAME"
+
+.PHONY: catalog-measure
+catalog-measure: setup ## measure in a VM what the scheduler NAME=scx_… needs, into its recipe; 5 to 15 minutes
+	@exec $(LEASHED) $(PYTHON) -m rig catalog-measure --name="$$RIG_NAME"
+
 ##@ Measure
 
 .PHONY: bench-cluster
 bench-cluster: setup ## the operator beside a peer in Go and the API server's limits; BENCH='-o json' and sizes
 	$(LEASHED) $(PYTHON) -m benchmarks.cluster $(BENCH)
+
+.PHONY: bench-host
+bench-host: setup ## schedctl beside the bare interpreter and podman; BENCH='-o json' and sizes
+	$(LEASHED) $(PYTHON) -m benchmarks.host $(BENCH)
 
 .PHONY: bench-trust
 bench-trust: setup ## verification beside `cosign verify` of the same image; BENCH='-o json' and rounds

@@ -1,5 +1,6 @@
-"""Rewrites JSON Schemas, compiled .proto files and generated parts of documents, or names what is outdated.
+"""Rewrites what is generated, or names what is outdated.
 
+That is JSON Schemas, the manual, the page of commands, compiled .proto files, and parts of documents.
 The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table
 that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file
 in src lies what it compiles to.
@@ -15,11 +16,21 @@ import sys
 import tempfile
 from pathlib import Path
 
+import commandpage
+import manpages
 import schemas
 import upkeep
+from recipestable import recipes_table
 from statustable import status_table
+from surfacetables import exit_codes_table, schemas_table, settings_table
 
-_TABLES = {"status": status_table}
+_TABLES = {
+    "recipes": recipes_table,
+    "status": status_table,
+    "settings": settings_table,
+    "exit_codes": exit_codes_table,
+    "schemas": schemas_table,
+}
 _TABLE = re.compile(r"(?P<head><!-- table: (?P<name>\w+) -->\n).*?(?P<tail><!-- end of table -->)", re.DOTALL)
 _PART = re.compile(
     r"(?P<head><!-- output of: (?P<command>.+?) -->\n).*?(?P<tail><!-- end of output -->)", re.DOTALL
@@ -59,8 +70,11 @@ def compiled(proto: Path) -> bytes:
 
 def generated(root: Path) -> dict[Path, bytes]:
     """Each generated file with its whole new content."""
-    documents = (*root.glob("*.md"), *root.glob("docs/**/*.md"))
-    texts = schemas.generated(root) if (root / "src/schedkit").is_dir() else {}
+    whole = (schemas.generated, commandpage.generated, manpages.generated)
+    texts = {}
+    if (root / "src/schedkit").is_dir():
+        texts = {file: text for write in whole for file, text in write(root).items()}
+    documents = {*root.glob("*.md"), *root.glob("docs/**/*.md")} - texts.keys()
     texts |= {document: regenerate(document) for document in sorted(documents)}
     protos = {each.with_suffix(".binpb"): compiled(each) for each in sorted(root.glob("src/**/*.proto"))}
     return {file: text.encode() for file, text in texts.items()} | protos

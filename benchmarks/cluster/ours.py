@@ -11,6 +11,7 @@ import sys
 
 import msgspec
 
+from benchmarks.cluster import pruned  # noqa: F401 - before anything of schedkit is imported
 from schedkit.kube.client import Client
 from schedkit.kube.resources import Key
 from schedkit.sked import wiring

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from statistics import median
 
 import msgspec
 
+from benchmarks import outcomes
 from benchmarks.cluster.convergence import Convergence
 from benchmarks.cluster.fleets import FleetCost
 from benchmarks.cluster.sizes import Sizes
-from benchmarks.cluster.targets import Outcome, Results, compare, percentile
+from benchmarks.cluster.targets import Results, compare, percentile
 
 
 def render_json(sizes: Sizes, results: Results) -> str:
     """Everything that was measured, and the targets; the names in it stay."""
-    outcomes = [asdict(each) | {"met": each.is_met} for each in compare(results)]
-    whole = {"sizes": sizes, "targets": outcomes, "results": results}
+    whole = {"sizes": sizes, "targets": outcomes.as_plain(compare(results)), "results": results}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
 
@@ -28,7 +27,7 @@ def render_text(sizes: Sizes, results: Results) -> str:
         "\n".join(_convergences(sizes, results.convergences)),
         "\n".join(_reactions(results)),
         "\n".join(_fleets(sizes, results.fleets)),
-        "\n".join(_targets(compare(results))),
+        "\n".join(outcomes.render(compare(results))),
     )
     return "\n\n".join(parts)
 
@@ -86,12 +85,3 @@ def _medians(rows: Iterable[tuple[float, ...]]) -> list[float]:
 
 def _row(who: str, *cells: str) -> str:
     return f"  {who:<22}" + "".join(f"{cell:>12}" for cell in cells)
-
-
-def _targets(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    yield "targets"
-    for each in outcomes:
-        mark = "" if each.is_met else "MISSED"
-        promised = f"{each.bound} {each.limit:g} {each.unit}"
-        reached = f"{each.reached:.2f} {each.unit}"
-        yield f"  {mark:<6} {each.what:<52} {promised:<16} reached {reached:<10} ({each.evidence})"

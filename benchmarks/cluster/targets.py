@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Literal
 
 from benchmarks.cluster.contenders import LIMITED_PEER, OURS, PEER
 from benchmarks.cluster.convergence import CEILING, Convergence
 from benchmarks.cluster.fleets import FleetCost
+from benchmarks.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,24 +19,6 @@ class Results:
     convergences: Sequence[Convergence]
     reactions_s: Mapping[str, Sequence[float]]
     fleets: Sequence[FleetCost]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One target and what was reached."""
-
-    what: str
-    reached: float
-    bound: Literal["at least", "at most"]
-    limit: float
-    unit: str  # "x" for a ratio
-    evidence: str  # the figures behind it
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the promise holds, at the precision in which it is printed."""
-        reached = round(self.reached, 2)
-        return reached >= self.limit if self.bound == "at least" else reached <= self.limit
 
 
 def compare(results: Results) -> tuple[Outcome, ...]:

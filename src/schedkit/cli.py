@@ -5,18 +5,19 @@ A leaf: it knows click and nothing else of schedkit, so that neither command imp
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Verb(NamedTuple):
@@ -80,6 +81,16 @@ class VerbGroup(click.Group):
             else:
                 formatter.write_text("None yet.")
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Verbs from the table, so that completing one imports none; and flags."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only shells ask
+
+        verbs = self._verbs.items()
+        found = [
+            CompletionItem(name, help=verb.summary) for name, verb in verbs if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """No arguments at all ask for help."""
         with _own_exit_code(ctx):
@@ -99,8 +110,10 @@ class VerbGroup(click.Group):
             return super().invoke(ctx)
 
     def _describe_unknown(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 - few are ever told
+
         none_yet = "" if self._verbs else f": {ctx.command_path} has no commands yet"
-        nearest = difflib.get_close_matches(name, known := self._known_words(ctx), n=1)
+        nearest = get_close_matches(name, known := self._known_words(ctx), n=1)
         guess = "".join(f" Did you mean {known[match]!r}?" for match in nearest)
         return f"No such command {name!r}{none_yet}.{guess}"
 
@@ -155,8 +168,10 @@ def _flush_output() -> None:
 
 def _hindered_output(error: OSError) -> bool:
     """Whether it was raised where output is written, and not by what a verb does."""
-    *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
-    return frame.f_code in {click.echo.__code__, _flush_output.__code__}
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code in {click.echo.__code__, _flush_output.__code__}
 
 
 def _discard_output() -> None:

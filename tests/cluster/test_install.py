@@ -55,6 +55,7 @@ OBJECTS = (
     MANAGER,
     f"{IN_NAMESPACE}/serviceaccounts/sked-controller-manager",
     f"{IN_NAMESPACE}/services/sked-controller-manager-metrics-service",
+    f"{IN_NAMESPACE}/configmaps/sked-trust",
     f"{RBAC}/clusterroles/sked-manager-role",
     f"{RBAC}/clusterrolebindings/sked-manager-rolebinding",
     f"{RBAC}/namespaces/{NAMESPACE}/roles/sked-leader-election-role",

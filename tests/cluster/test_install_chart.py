@@ -14,6 +14,7 @@ from rig.errors import RigError
 from rig.installation import CHART, CHARTS_IMAGE, NAMESPACE, by_name, charted, kustomized
 from rig.kubeclient import JsonObject
 from schedkit import __version__
+from schedkit.model.trustrules import TrustMode, parse_rules
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
@@ -75,9 +76,30 @@ def test_the_charts_opt_in_parts_are_those_of_kustomize(home: Path) -> None:
     assert {name: found[name] for name in wanted} == wanted
 
 
+def test_chart_and_kustomize_enforce_with_the_same_objects(home: Path) -> None:
+    wanted = by_name(kustomized("secure"))
+    del wanted["Namespace", NAMESPACE]
+
+    found = by_name(map(without_helms_own, charted(home, *PLACEHOLDER, "--set", "trust.mode=enforce")))
+
+    assert found == wanted
+
+
+def test_rules_and_key_files_of_the_charts_values_are_what_the_manager_reads(home: Path) -> None:
+    settings = ("--set", "trust.mode=off,trust.rules.allowedNamespaces={a,b},trust.files.team\\.pub=PEM")
+    data = by_name(charted(home, *settings))["ConfigMap", "sked-trust"]["data"]
+
+    rules = parse_rules(yaml.safe_load(data["trust.yaml"]), str.encode, TrustMode.OFF)
+
+    assert (rules.mode, rules.allowed_namespaces) == (TrustMode.OFF, ("a", "b"))
+    assert data["team.pub"] == "PEM"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ("trust.mode=on", "at '/trust/mode': value must be one of"),
+        ("trust.rules.mode=off", "additional properties 'mode' not allowed"),
         ("imgae.tag=v1", "additional properties 'imgae' not allowed"),
         ("replicas=two", "at '/replicas': got string, want integer"),
         ("leaderElection=false,replicas=2", "at '/replicas': maximum: got 2, want 1"),

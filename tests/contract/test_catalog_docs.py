@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, processes, schedulers
+from rig import cosign, images, processes, schedulers
 from rig.certificates import Authority
 from rig.consoles import Command, File, steps
 from rig.cosign import Cosign
@@ -52,7 +52,8 @@ def home(copies: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.stem)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, plain_registry: Registry, home: Path) -> None:
     environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PATH": f"{Path(sys.executable).parent}:{cosign.program(3).parent}:/usr/bin:/bin",
+        "COSIGN_PASSWORD": "",
         "HOME": str(home),
         "SCHEDCTL_CATALOG": str(home / "catalog.json"),
     }

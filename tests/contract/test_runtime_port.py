@@ -334,6 +334,20 @@ class TestEnding:
 
         assert (stopped.exit, stopped.forced) == (ended, False)
 
+    def test_what_has_ended_can_be_started_again(self, runtime: Runtime, run: Run) -> None:
+        name = run(_WAITS_FOR_TERM)
+        await_words(runtime, name, "ready")
+        first = runtime.inspect(name)
+        runtime.stop(name, grace_s=30)
+
+        runtime.start(name)
+
+        again = runtime.inspect(name)
+        assert (again.id, again.state) == (first.id, State.RUNNING)
+        assert again.pid not in (None, first.pid)
+        runtime.stop(name, grace_s=30)
+        assert said(runtime, name).endswith("ready\nbye\n")
+
     def test_what_was_never_started_has_no_exit(self, runtime: Runtime, image: ImageContent) -> None:
         name = create(runtime, image, "true")
 

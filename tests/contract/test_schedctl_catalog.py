@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 from click.testing import CliRunner
 
-from rig import debian, images, processes, schedulers
+from rig import btf, debian, images, processes, schedulers
 from rig.certificates import Authority
 from rig.cosign import Cosign
 from rig.distribution import digest_of
@@ -628,3 +628,26 @@ def test_the_answers_of_verbs_are_the_golden_ones(
 
     normalised = {name: normal(text, any_registry, tmp_path) for name, text in said.items()}
     assert normalised == {name: (GOLDEN / name).read_text() for name in said}
+
+
+# doctor
+
+
+def test_doctor_knows_which_functions_of_the_kernel_an_image_calls(
+    any_registry: Registry, schedctl: Schedctl, tmp_path: Path
+) -> None:
+    digest = any_registry.client.push(images.scheduler("fifo"), "rig/doctor", "1.0.0")
+    image = f"{any_registry.host}/rig/doctor@{digest}"
+    good = btf.obtain("7")
+    (tmp_path / "bad").write_bytes(btf.without_kfunc(good.read_bytes(), "scx_bpf_dsq_insert"))
+
+    def found(types: Path) -> dict[str, tuple[str, str]]:
+        said = answer(schedctl("doctor", "--image", image, "--btf", str(types), "-o", "json", check=False))
+        return {each["id"]: (each["status"], each["detail"]) for each in said["checks"]}
+
+    assert found(good)["image.found"] == ("pass", image)
+    assert found(good)["image.kfuncs"] == ("pass", "scx_bpf_dsq_insert")
+    assert found(tmp_path / "bad")["image.kfuncs"] == (
+        "fail",
+        "missing, or wrongly described: scx_bpf_dsq_insert",
+    )

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rig import schedext
+from rig.containerd import Containerd
+from rig.podman import Podman
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,3 +25,17 @@ def launcher(tmp_path: Path) -> Iterator[schedext.Launcher]:
     launcher = schedext.Launcher(tmp_path)
     yield launcher
     launcher.clear()
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
+    """The guest's own Podman, as a machine would run it."""
+    with Podman(tmp_path_factory.mktemp("podman"), root=Path("/"), isolated=False) as podman:
+        yield podman
+
+
+@pytest.fixture(scope="module")
+def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
+    """The guest's own containerd, as a machine would run it."""
+    with Containerd(tmp_path_factory.mktemp("containerd"), root=Path("/"), isolated=False) as containerd:
+        yield containerd

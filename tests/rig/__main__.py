@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from rig import cache, hangups, kernels, processes
+from rig import cache, hangups, kernels, processes, recipes
 from rig.errors import RigError, Unavailable, of_full_disk
 from rig.progress import say
 
@@ -58,7 +58,9 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 def _require(options: argparse.Namespace) -> None:
     """Refuse now what could only fail later, after minutes of fetching and building."""
     processes.require_scratch()
-    if options.command in {"vm", "demo-kernel"} or (options.command == "cluster" and options.nodes != "0"):
+    if options.command in {"vm", "demo-kernel", "catalog-measure"} or (
+        options.command == "cluster" and options.nodes != "0"
+    ):
         processes.require_mounts("virtual machines", "virtiofsd and its mounts need root")
 
 
@@ -68,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("fetch", help="obtain every part into the cache")
     commands.add_parser("demo", help="run the operator on a control plane with fake nodes")
     commands.add_parser("demo-kernel", help="attach a scheduler in a VM and show what the kernel says")
+    for command, what in (("build", "build a scheduler of the catalog"), ("measure", "measure one in a VM")):
+        commands.add_parser(f"catalog-{command}", help=what).add_argument("--name", type=_name, required=True)
     cluster = commands.add_parser("cluster", help="keep a cluster until Ctrl-C")
     cluster.add_argument("--nodes", type=_one_of("NODES", "012"), default="0", help="real nodes in VMs")
     cluster.add_argument(
@@ -93,6 +97,12 @@ def _one_of(variable: str, accepted: Iterable[str]) -> Callable[[str], str]:
     return parse
 
 
+def _name(text: str) -> str:
+    if text in (known := recipes.names()):
+        return text
+    raise argparse.ArgumentTypeError(f"NAME={text!r} has no recipe; set NAME to one of {', '.join(known)}")
+
+
 def _command(text: str) -> str:
     if text.strip():
         return text
@@ -111,7 +121,7 @@ def _seconds(text: str) -> float:
 
 def _execute(options: argparse.Namespace) -> int:
     # imported here: fetching must not need what the other commands need
-    from rig import byhand, demo, parts
+    from rig import byhand, demo, measuring, parts
 
     match options.command:
         case "fetch":
@@ -121,10 +131,10 @@ def _execute(options: argparse.Namespace) -> int:
             return 0
         case "vm":
             return byhand.run_in_vm(options.shell_command, kind=options.kernel, timeout_s=options.timeout)
-        case "demo":
-            return demo.show()
-        case _:
-            return byhand.demonstrate()
+        case "catalog-build" | "catalog-measure" as command:
+            return (recipes.build if command == "catalog-build" else measuring.measure)(options.name)
+        case command:
+            return demo.show() if command == "demo" else byhand.demonstrate()
 
 
 if __name__ == "__main__":

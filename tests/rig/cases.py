@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from schedkit.model.daemonsets import DaemonSet, DaemonSetStatus, OwnedMeta, OwnerReference, SecurityContext
+from schedkit.model.images import Digest
 from schedkit.model.objects import CONTAINER, render
 from schedkit.model.observed import (
     ContainerState,
@@ -26,11 +27,15 @@ from schedkit.model.observed import (
     Waiting,
 )
 from schedkit.model.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.verdicts import Trusted
+from schedkit.oci.verdicts import from_json
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
 DIGEST = "ghcr.io/schedkit/scx_rusty@sha256:" + "0" * 64
 DAEMON_SET_UID = "daemon-set-uid"
+SIGNED_IMAGE = "registry.example/scheds/rusty:v1"
+SIGNED, MOVED = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
 
 
 def ago(seconds: float) -> datetime:
@@ -59,6 +64,28 @@ def daemon_set(owner: SchedExt, *, desired: int = 1, updated: int | None = None,
     )
     served = msgspec.structs.replace(rendered.metadata, **{**known, **meta})
     return msgspec.structs.replace(rendered, metadata=served, status=status)
+
+
+def with_image(owner: SchedExt, image: str) -> DaemonSet:
+    """Its DaemonSet, whose pods run the image by that name."""
+    return msgspec.structs.replace(daemon_set(owner), spec=render(owner, image).spec)
+
+
+def trusted(digest: Digest = SIGNED, current: Digest | None = None, signer: str = "ci@example") -> Trusted:
+    """A verdict as the manager makes it from a verifier's answer."""
+    repository = SIGNED_IMAGE.rpartition(":")[0]
+    kept = {
+        "digest": str(digest),
+        "repository": repository,
+        "beliefs": "b",
+        "signer": signer,
+        "issuer": None,
+    }
+    reached = datetime.now(UTC)
+    data = msgspec.json.encode({**kept, "time": None, "mode": "key", "reached": reached})
+    verified = from_json(data, digest, repository, "b")
+    assert verified is not None
+    return Trusted(verified, current or digest)
 
 
 def running(since_s: float = 60, *, crashed: Terminated | None = None) -> ContainerStatus:

@@ -36,7 +36,8 @@ class Containerd(Startable):
         self._daemon = Daemon("containerd", folder, self._root, isolated=isolated, storage_mb=storage_mb)
         self._hosts = folder / "hosts"
         self.socket = folder / "containerd.sock"
-        values = {"storage": self._daemon.storage, "socket": self.socket}
+        self.storage = self._daemon.storage
+        values = {"storage": self.storage, "socket": self.socket}
         (folder / "config.toml").write_text(_CONFIG.format(**values))
 
     def trust(self, registry: Registry) -> None:

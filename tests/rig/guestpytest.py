@@ -41,13 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
+    config.addinivalue_line(
+        "markers", "own_guest: this module boots a guest itself, and looks at it from outside"
+    )
     reports = os.environ.get(reporting.IN_GUEST)
     config.pluginmanager.register(_Recorder(Path(reports)) if reports else _Player())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One copy of each kernel test per kind."""
-    if "kernel_kind" in metafunc.fixturenames:
+    if "kernel_kind" in metafunc.fixturenames and not metafunc.definition.get_closest_marker("own_guest"):
         kinds = _kinds_of(metafunc.definition, everything=metafunc.config.getoption("kernels") == "all")
         metafunc.parametrize("kernel_kind", kinds, scope="module", indirect=True)
 

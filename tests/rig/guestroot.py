@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from rig import cache, debian, processes
@@ -25,10 +26,12 @@ _PACKAGES = (
 )
 
 
-def tree() -> Path:
+def tree(*, has_systemd: bool = False) -> Path:
     """The tree, with the layout of a merged /usr as the machine's own root has."""
-    suite = debian.machine()
-    return cache.entry("guest-root", suite.key("guest", _PACKAGES), lambda folder: _unpack(suite, folder))
+    suite, label = debian.machine(), "guest-systemd" if has_systemd else "guest"
+    packages = (*_PACKAGES, "systemd") if has_systemd else _PACKAGES
+    key = suite.key(label, packages)
+    return cache.entry("guest-root", key, lambda folder: _unpack(suite, label, packages, folder))
 
 
 def kmod(name: str, *arguments: str) -> None:
@@ -38,8 +41,8 @@ def kmod(name: str, *arguments: str) -> None:
     processes.run(argv, env=os.environ | {"LD_LIBRARY_PATH": debian.library_path(root)}, timeout_s=120)
 
 
-def _unpack(suite: debian.Suite, folder: Path) -> None:
-    suite.unpack("guest", _PACKAGES, folder)
+def _unpack(suite: debian.Suite, label: str, packages: Sequence[str], folder: Path) -> None:
+    suite.unpack(label, packages, folder)
     # packages of Debian 12 still ship /bin, /sbin and /lib, which are links in a real root
     for name in ("bin", "sbin", "lib"):
         if (folder / name).is_dir():

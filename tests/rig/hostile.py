@@ -164,6 +164,12 @@ def endless(piece: bytes = bytes(65536), **headers: str) -> Behaviour:
     return behave
 
 
+def cut_off(whole: bytes) -> Behaviour:
+    """An honest beginning of that body, and the end of the connection half-way."""
+    announced = head(200, {"Content-Length": str(len(whole))})
+    return always(announced, whole[: len(whole) // 2])
+
+
 def dripping(whole: bytes, *, every_s: float = 0.05) -> Behaviour:
     """One byte at a time, each soon enough that no wait for the next one seems long."""
 

@@ -79,11 +79,14 @@ class Manager:
         )
         program = str(Path(sys.executable).with_name("sked"))
         argv = [program, "manager", f"--kubeconfig={reached}", *ports, *flags]
-        self.process = Process(argv, log=cluster.folder / f"{name}.log", env=_environment(cluster.folder))
+        log = cluster.folder / f"{name}.log"
+        # an earlier one of that name may have written there: its words are not this one's
+        self._log_start = log.stat().st_size if log.exists() else 0
+        self.process = Process(argv, log=log, env=_environment(cluster.folder))
 
     def log(self) -> str:
         """All that it said so far."""
-        return self.process.log.read_text()
+        return self.process.log.read_bytes()[self._log_start :].decode()
 
     def says(self, word: str) -> list[JsonObject]:
         """The lines of its log about that, in order."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rig import (
+    ansible,
     containerd,
     cosign,
     genuine,
@@ -38,6 +39,7 @@ _PARTS: Mapping[str, Callable[[], object]] = {
     "image of the probe": images.probe,
     "image of the operator": operatorimage.layout,
     "Helm": helm.program,
+    "Ansible": ansible.packages,
     "Kubernetes": kubernetes.binaries,
 }
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 from rig import daemons, debian, processes
 from rig.daemons import Daemon
+from rig.errors import RigError
 from rig.lifetimes import Startable
 from rig.processes import Completed
 from rig.registry import Registry
+
+_FIRST_ERROR = 400  # of the statuses of HTTP
 
 
 def tree() -> Path:
@@ -36,6 +41,7 @@ class Podman(Startable):
         self._folder = folder
         self._daemon = Daemon("podman", folder, self._root, isolated=isolated, storage_mb=storage_mb)
         self.socket = folder / "podman.sock"
+        self.storage = self._daemon.storage
         self._write_configuration()
 
     @property
@@ -76,11 +82,24 @@ class Podman(Startable):
         """One podman command against the service."""
         return processes.run([*self.command(), *arguments], timeout_s=timeout_s, check=check)
 
-    def command(self) -> list[str]:
-        """How a podman command against the service begins, whatever the environment it is started in."""
+    def command(self, *, remote: bool = True) -> list[str]:
+        """How a podman command against the service begins, whatever the environment it is started in.
+
+        Not `remote`, it does its work itself, on the same storage.
+        """
         settings = [f"{name}={value}" for name, value in self._environment().items()]
         program = str(self._root / "usr/bin/podman")
-        return ["env", "--ignore-environment", *settings, program, "--url", self.url]
+        return ["env", "--ignore-environment", *settings, program, *(("--url", self.url) if remote else ())]
+
+    def ask(self, method: str, path: str) -> Any:
+        """What its API answers; an emulated guest takes seconds to start the command."""
+        connection = _Connection(self.socket)
+        connection.request(method, f"/v4.0.0/libpod/{path}")
+        with closing(connection), connection.getresponse() as answer:
+            said = answer.read()
+        if answer.status >= _FIRST_ERROR:
+            raise RigError(f"Podman answered {method} {path} with {answer.status}: {said.decode()}")
+        return json.loads(said) if said else None
 
     def inspect(self, container: str) -> Mapping[str, Any]:
         """All that Podman knows about a container."""
@@ -110,11 +129,24 @@ class Podman(Startable):
         return file
 
     def _write_configuration(self) -> None:
-        values = {"root": self._root, "storage": self._daemon.storage}
+        values = {"root": self._root, "storage": self.storage}
         (self._folder / "containers.conf").write_text(_CONTAINERS_CONF.format(**values))
         (self._folder / "storage.conf").write_text(_STORAGE_CONF.format(**values))
         (self._folder / "registries.conf").write_text("")
         self._home_file("policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+
+
+class _Connection(HTTPConnection):
+    """HTTP over a socket in the filesystem."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("podman", timeout=daemons.COMMAND_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
 
 
 # - netns host: a network of its own would need netavark or CNI plugins, and leave interfaces behind

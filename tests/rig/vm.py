@@ -73,6 +73,7 @@ class Settings:
     forwards: Mapping[int, int] = field(default_factory=dict)  # loopback port of the host → port of the guest
     cmdline: str = ""
     boot_timeout_s: float = BOOT_TIMEOUT_S
+    systemd_root: Path | None = None  # laid over the guest's root, in which systemd is then PID 1
 
 
 class Guest:
@@ -106,7 +107,11 @@ class Guest:
         _require_machine()
         reporting.note(self.kernel.description)
         (self.share / "commands").mkdir(parents=True)
-        for tag, source in (("host", Path("/")), ("tools", guestroot.tree()), ("share", self.share)):
+        systemd_root = self.settings.systemd_root
+        if systemd_root is not None:
+            shutil.copytree(systemd_root, self.share / "root", symlinks=True)
+        tools = guestroot.tree(has_systemd=systemd_root is not None)
+        for tag, source in (("host", Path("/")), ("tools", tools), ("share", self.share)):
             self._serve_folder(tag, source, writable=tag == "share")
         self._qemu = Process(self._command_line(), log=self.folder / "qemu.log", env=_qemu_environment())
         self._parts.append(self._qemu)
@@ -246,6 +251,7 @@ class Guest:
             f"rig.net={addresses.GUEST} rig.host={addresses.HOST_SEEN_FROM_GUESTS}"
             if self.settings.network
             else "",
+            "rig.systemd=1 systemd.show_status=no" if self.settings.systemd_root else "",
             self.settings.cmdline,
         ]
         return " ".join(words)

@@ -17,7 +17,8 @@ from benchmarks.cluster.fleets import FleetCost
 from benchmarks.cluster.objects import Bodies
 from benchmarks.cluster.processes import Memory
 from benchmarks.cluster.sizes import Sizes
-from benchmarks.cluster.targets import Outcome, Results
+from benchmarks.cluster.targets import Results
+from benchmarks.outcomes import Outcome
 from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.schedext import SchedExt
 

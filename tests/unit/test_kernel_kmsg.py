@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import kmsg
-from schedkit.model.exits import REASONS, Exit, ExitKind, LogReading, last_words
+from schedkit.model.exits import (
+    REASONS,
+    Exit,
+    ExitKind,
+    LogReading,
+    exits_since,
+    gap_us,
+    last_words,
+    unwanted_exits,
+)
 
 STALL = b"""\
 6,811,42000000,-;sched_ext: BPF scheduler "rig_staller" enabled
@@ -123,6 +132,33 @@ def test_last_words_are_those_of_the_last_end_or_of_the_last_of_a_name() -> None
         "rig_staller: runnable task stall (victim[458] failed to run for 2.044s)"
     )
     assert last_words(log, "never_ran") == ""
+
+
+SWITCH = b"""\
+6,1,1000000,-;sched_ext: BPF scheduler "old" disabled (unregistered from user space)
+3,2,1500000,-;sched_ext: BPF scheduler "bad" disabled (runtime error)
+6,3,2500000,-;sched_ext: BPF scheduler "new" enabled
+6,4,9000000,-;sched_ext: BPF scheduler "new" disabled (unregistered from user space)
+"""
+
+
+def test_the_gap_of_a_switch_lasts_from_the_first_end_to_the_beginning_of_what_runs() -> None:
+    log = read(SWITCH)
+
+    assert gap_us(log, "new") == 1_500_000
+    assert gap_us(log, "bad") is None
+    assert gap_us(read(STALL), "rig_staller") is None
+
+
+def test_ends_that_a_scheduler_asked_for_can_be_left_out() -> None:
+    assert [end.ops for end in unwanted_exits(read(SWITCH)).exits] == ["bad"]
+
+
+def test_ends_before_a_moment_can_be_left_out() -> None:
+    log = read(STALL + SYSRQ)
+
+    assert [end.seq for end in exits_since(log, 45123457).exits] == [901]
+    assert exits_since(log, 0) == log
 
 
 def test_a_log_is_read_to_its_end(tmp_path: Path) -> None:

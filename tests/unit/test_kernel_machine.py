@@ -97,3 +97,15 @@ def test_a_kernel_that_does_not_run_is_known_by_its_files(tmp_path: Path) -> Non
     assert facts.config is not None
     assert (facts.config.options["SCHED_CLASS_EXT"], facts.config.problem) == ("y", "")
     assert machine.describe(config=None, btf=None).config is None
+
+
+@pytest.mark.parametrize(
+    ("option", "architecture"),
+    [("CONFIG_X86_64=y", "x86_64"), ("CONFIG_ARM64=y", "aarch64"), ("# CONFIG_X86_64 is not set", "")],
+)
+def test_a_config_says_for_which_machines_its_kernel_is(
+    option: str, architecture: str, tmp_path: Path
+) -> None:
+    put(tmp_path, "config", f"{option}\n".encode())
+
+    assert machine.describe(config=tmp_path / "config", btf=None).architecture == architecture

@@ -14,6 +14,7 @@ from schedkit.model.lifecycle import (
     Course,
     Create,
     Discard,
+    Eject,
     Evidence,
     Host,
     Known,
@@ -23,6 +24,7 @@ from schedkit.model.lifecycle import (
     Stop,
     choose,
     explain_failure,
+    is_free,
     is_released,
     judge_start,
     left_in_kernel,
@@ -79,7 +81,7 @@ def test_what_earlier_runs_left_behind_is_removed_first() -> None:
     ("machine", "what", "remedy"),
     [
         pytest.param(host(seen(State.ABSENT)), "no sched_ext", "doctor", id="a kernel without sched_ext"),
-        pytest.param(host(seen(), OURS), "container fifo runs already", "schedctl stop", id="one of ours"),
+        pytest.param(host(seen(), OURS), "container fifo runs already", "schedctl switch", id="one of ours"),
         pytest.param(host(seen(State.ENABLING)), "between schedulers", "try again", id="a moving kernel"),
         pytest.param(
             host(seen(State.ENABLED, STRANGER)), "runs fifo already", "`kill 99`", id="a stranger's process"
@@ -88,7 +90,7 @@ def test_what_earlier_runs_left_behind_is_removed_first() -> None:
             host(seen(State.ENABLED, POD)), "runs fifo already", "delete the SchedExt", id="a pod's"
         ),
         pytest.param(
-            host(seen(State.ENABLED, hold=Hold.NOBODY)), "runs fifo already", "sysrq-trigger", id="nobody's"
+            host(seen(State.ENABLED, hold=Hold.NOBODY)), "runs fifo already", "schedctl reset", id="nobody's"
         ),
         pytest.param(
             host(seen(State.ENABLED, hold=Hold.UNKNOWN)), "runs fifo already", "status", id="of unknown owner"
@@ -105,7 +107,7 @@ def test_a_kernel_that_is_not_free_gets_none(machine: Host, what: str, remedy: s
 def test_none_is_started_while_somebody_holds_an_old_one() -> None:
     machine = host(seen())._replace(lingering=Leftovers((STRANGER,)))
 
-    assert refusal(plan_run(machine)).remedy == "end it first: `kill 99`"
+    assert refusal(plan_run(machine)).remedy == "end it first: `schedctl reset`"
     assert isinstance(plan_run(machine, is_forced=True), tuple)
 
 
@@ -174,6 +176,13 @@ def test_stopping_waits_for_the_kernel_before_the_container_is_removed() -> None
     assert plan_stop(host(seen(State.ENABLED, INSIDE), OURS), OURS) == steps
 
 
+def test_what_the_kernel_would_keep_after_the_end_of_our_container_is_ejected() -> None:
+    machine = host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS)
+
+    assert plan_stop(machine, OURS) == (Stop(OURS), AwaitRelease(OURS), Eject(), Discard(OURS))
+    assert Eject() not in plan_stop(machine, DEAD)
+
+
 def test_where_a_pod_has_the_scheduler_ours_is_stopped_only_by_force() -> None:
     machine = host(seen(State.ENABLED, POD), OURS)
 
@@ -224,6 +233,22 @@ def test_a_container_is_gone_when_kernel_and_processes_agree(
     observation: HostObservation, holders: list[Process], is_gone: bool
 ) -> None:
     assert is_released(observation, holders, OurContainer(ID, "fifo", 7)) is is_gone
+
+
+@pytest.mark.parametrize(
+    ("state", "left", "ignored", "expected"),
+    [
+        pytest.param(State.DISABLED, (), (), True, id="nothing is attached"),
+        pytest.param(State.DISABLED, (STRANGER,), (), False, id="somebody holds an old one"),
+        pytest.param(State.DISABLED, (STRANGER,), (99,), True, id="somebody who does not matter"),
+        pytest.param(State.DISABLING, (), (), False, id="the kernel is not done"),
+        pytest.param(State.ENABLED, (), (), False, id="an orphan is attached"),
+    ],
+)
+def test_a_kernel_is_free_when_it_runs_its_own_and_nobody_holds_an_old_one(
+    state: State, left: tuple[Process, ...], ignored: tuple[int, ...], expected: bool
+) -> None:
+    assert is_free(SchedExt(state), Leftovers(left), ignored) is expected
 
 
 def test_a_scheduler_that_outlives_its_container_is_named() -> None:

@@ -40,7 +40,9 @@ def await_end(pid: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-@pytest.mark.parametrize("target", ["demo", "demo-kernel", "cluster", "vm", "test-e2e", "test-kernels"])
+@pytest.mark.parametrize(
+    "target", ["demo", "demo-kernel", "cluster", "vm", "test-e2e", "test-kernels", "catalog-build"]
+)
 def test_what_make_starts_ends_when_make_is_killed(
     target: str, number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -84,6 +86,8 @@ def test_every_line_that_starts_a_program_is_leashed() -> None:
         ("vm", "KERNEL", "--kernel={}"),
         ("vm", "TIMEOUT", "--timeout={}"),
         ("cluster", "NODES", "--nodes={}"),
+        ("catalog-build", "NAME", "--name={}"),
+        ("catalog-measure", "NAME", "--name={}"),
     ],
 )
 def test_a_value_reaches_the_rig_as_it_was_typed(

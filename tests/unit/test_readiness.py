@@ -68,9 +68,19 @@ def failures(facts: Facts) -> dict[str, Finding]:
 
 
 def test_a_machine_that_has_everything_passes_every_check_that_applies() -> None:
-    statuses = {finding.id: finding.status.value for finding in examine(READY)}
+    demanding = image(
+        options=("BPF",), reads_config=True, capabilities=("CAP_BPF",), kfuncs=("scx_bpf_kick_cpu",)
+    )
 
-    assert statuses == dict.fromkeys((check.id for check in CHECKS), "pass") | {"image.config": "skip"}
+    statuses = {finding.id: finding.status.value for finding in examine(demanding)}
+
+    assert statuses == dict.fromkeys((check.id for check in CHECKS), "pass")
+
+
+def test_what_nobody_knows_about_an_image_is_not_checked() -> None:
+    skipped = {finding.id for finding in examine(READY) if finding.status.value == "skip"}
+
+    assert skipped == {"image.config", "image.kfuncs", "image.boot_config", "image.capabilities"}
 
 
 def test_the_contracts_checks_are_there_and_no_id_is_used_twice() -> None:
@@ -215,6 +225,32 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
             "not set: CONFIG_KALLSYMS_ALL",
             id="an image that needs more of the kernel",
         ),
+        pytest.param(
+            image(capabilities=("CAP_BPF", "CAP_SYS_NICE")),
+            {"image.capabilities"},
+            "not effective: CAP_SYS_NICE",
+            id="an image that needs more than we may do",
+        ),
+        pytest.param(
+            image(kfuncs=("scx_bpf_kick_cpu", "scx_bpf_not_yet")),
+            {"image.kfuncs"},
+            "missing, or wrongly described: scx_bpf_not_yet",
+            id="an image that calls what this kernel has not",
+        ),
+        pytest.param(
+            image(problem="registry.example could not be reached"),
+            {"image.found"},
+            "registry.example could not be reached",
+            id="an image that nobody can look at",
+        ),
+        pytest.param(
+            msgspec.structs.replace(
+                image(reads_config=True), kernel=msgspec.structs.replace(KERNEL, config=None)
+            ),
+            {"kernel.config_location", "image.boot_config"},
+            "the kernel's config is nowhere",
+            id="an image that reads the kernel's config, which is nowhere",
+        ),
     ],
 )
 def test_what_is_missing_fails_its_own_checks_and_no_others(
@@ -225,6 +261,17 @@ def test_what_is_missing_fails_its_own_checks_and_no_others(
     assert set(found) == failed
     assert next(iter(found.values())).detail == detail
     assert all(finding.remediation for finding in found.values())
+
+
+def test_who_may_not_ask_a_runtime_is_not_told_to_start_it() -> None:
+    socket = PODMAN.socket
+    closed = msgspec.structs.replace(PODMAN, problem=f"{socket} is not for this user", remedy="run as root")
+
+    found = failures(runtimes(closed, DEAD_CONTAINERD))
+
+    assert found["runtime.podman_socket"].detail == f"{socket} is not for this user"
+    assert found["runtime.podman_socket"].remediation == found["runtime.any"].remediation == "run as root"
+    assert "systemctl" in found["runtime.containerd_socket"].remediation
 
 
 def test_a_backported_sched_ext_is_new_enough() -> None:

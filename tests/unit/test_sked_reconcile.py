@@ -23,9 +23,12 @@ from schedkit.kube.controller import DONE, Result, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.resources import Key
 from schedkit.kube.retries import Patience
+from schedkit.model.trustrules import TrustMode
 from schedkit.sked import reconcile
 from schedkit.sked.observing import Cluster
 from schedkit.sked.reconcile import Reconciler
+from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.verifying import Access, Verifications
 
 Reply: TypeAlias = Callable[[JsonObject], bytes]
 TORN = b""  # the connection closes instead
@@ -109,11 +112,16 @@ async def manager(api: Api) -> AsyncIterator[Recorder]:
             yield recorder
 
 
+def unverified() -> Verifications:
+    """Of somebody who trusts everybody."""
+    return Verifications(RuleFolder(None, TrustMode.OFF), Access(), interval_s=600)
+
+
 @asynccontextmanager
 async def _serving(client: Client) -> AsyncIterator[Recorder]:
     recorder = Recorder(client, controller="test", instance="test")
     cluster, stop = Cluster(client), asyncio.Event()
-    reconciler = Reconciler(cluster, client, recorder)
+    reconciler = Reconciler(cluster, client, recorder, unverified())
     serving = asyncio.create_task(serve(cluster.informers, reconciler.controllers, stop, grace_s=1))
     try:
         yield recorder
@@ -209,7 +217,8 @@ def test_statuses_wait_while_daemon_sets_wait_for_a_worker_but_not_for_ever(
 
     async def scenario() -> None:
         async with Client(Connection("http://127.0.0.1:9")) as client:  # which nobody asks
-            reconciler = Reconciler(Cluster(client), client, Recorder(client, controller="c", instance="i"))
+            recorder = Recorder(client, controller="c", instance="i")
+            reconciler = Reconciler(Cluster(client), client, recorder, unverified())
             assert await reconciler.report(mine) == DONE  # there is no such SchedExt
 
             reconciler.deploying.queue.add(another)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 
 from rig import cases
 from rig.cases import (
+    MOVED,
     NOW,
+    SIGNED,
+    SIGNED_IMAGE,
     ago,
     crash,
     daemon_set,
@@ -23,7 +27,9 @@ from rig.cases import (
     pod,
     running,
     schedext,
+    trusted,
     waiting,
+    with_image,
 )
 from rig.plans import make_plan
 from schedkit.model.conditions import MAX_MESSAGE, Reason, carry_dates, legible
@@ -33,6 +39,8 @@ from schedkit.model.objects import legacy_template
 from schedkit.model.observed import ContainerStatus, Observation, Pod, PodCondition
 from schedkit.model.plans import RecordEvent, WriteStatus
 from schedkit.model.schedext import Condition, ConditionStatus, NodeCounts, SchedExtStatus, SecurityProfile
+from schedkit.model.trustrules import TrustMode, built_in_rules
+from schedkit.model.verdicts import Distrusted, Undecided
 
 USAGE = Path(__file__).parents[2] / "docs/sked/usage.md"
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]
@@ -474,6 +482,7 @@ def answered(seen: Observation) -> set[tuple[str, str]]:
     return {(kind, reason) for kind, (_, reason) in answers(seen).items()}
 
 
+ENFORCED = built_in_rules(TrustMode.ENFORCE)
 ON_ONE_NODE = (
     pod("a", running()),
     pod("a", running(1)),
@@ -496,6 +505,25 @@ AT_LARGE = (
     controlled_by("HelmRelease", "theirs"),
     controlled_by("SchedExt", "scx"),
     of_the_go_sked(),
+    *(
+        observation(schedext(), daemon_set=None, rules=ENFORCED, verdict=verdict)
+        for verdict in (
+            None,
+            trusted(),
+            Distrusted(3, "nobody"),
+            Undecided(Reason.REGISTRY_UNREACHABLE, "no route"),
+            Undecided(Reason.VERIFIER_FAILED, "it hung"),
+        )
+    ),
+    observation(schedext(), daemon_set=None, rules=None),
+    observation(schedext(), daemon_set=None, rules=replace(ENFORCED, allowed_namespaces=())),
+    observation(schedext(), rules=ENFORCED, verdict=trusted()),
+    observation(
+        schedext(sched=SIGNED_IMAGE),
+        daemon_set=with_image(schedext(sched=SIGNED_IMAGE), f"{SIGNED_IMAGE}@{SIGNED}"),
+        rules=ENFORCED,
+        verdict=trusted(current=MOVED),
+    ),
 )
 
 

@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from schedkit.model.exits import REASONS, Exit, ExitKind, LogReading, Remark
+from schedkit.model.exits import REASONS, Attachment, Exit, ExitKind, LogReading, Remark
 
 _RECORD = re.compile(rb"^(\d{1,10}),(\d{1,18}),(\d{1,18})[^;\n]*;(.*)$", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _KERNEL, _FACILITY_SHIFT = 0, 3  # who writes into /dev/kmsg cannot pass for the kernel
 _PREFIX = "sched_ext: "
-_ENABLED = re.compile(r'sched_ext: BPF \S*scheduler ".*" enabled', re.DOTALL)
+_ENABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" enabled', re.DOTALL)
 _DISABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" disabled \((?P<reason>.*)\)\s*', re.DOTALL)
 _MESSAGE_WITHIN = 32  # records: others may write into the log in between
 _READ_SIZE = 8192  # the kernel's limit for one record; a smaller buffer is refused
@@ -39,7 +39,7 @@ def read(root: Path, *, after_seq: int = -1) -> LogReading:
         return LogReading(problem=f"the kernel's log cannot be read ({error.strerror}): root may read it")
     reading = interpret(parse(content), after_seq=after_seq)
     problem = "the kernel's log was overwritten while it was read" if lost else ""
-    return LogReading(reading.exits, reading.remarks, reading.last_seq, problem)
+    return reading._replace(problem=problem)
 
 
 def _drain(path: Path) -> tuple[bytes, bool]:
@@ -90,11 +90,15 @@ def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
             message = _message(found["ops"], islice(own, place + 1, place + 1 + _MESSAGE_WITHIN))
             told |= {record.seq} | ({message.seq} if message else set())
             exits.append(_exit(found, record, message))
-    others = (each for each in own if each.seq not in told and not _ENABLED.match(each.text))
+    news = [(each, _ENABLED.match(each.text)) for each in own if each.seq not in told]
     remarks = tuple(
-        Remark(each.text.removeprefix(_PREFIX).strip(), each.seq, each.time_us) for each in others
+        Remark(each.text.removeprefix(_PREFIX).strip(), each.seq, each.time_us)
+        for each, enabled in news
+        if not enabled
     )
-    return LogReading(tuple(exits), remarks, max((record.seq for record in records), default=-1))
+    attachments = tuple(Attachment(found["ops"], each.seq, each.time_us) for each, found in news if found)
+    last_seq = max((record.seq for record in records), default=-1)
+    return LogReading(tuple(exits), remarks, last_seq, attachments=attachments)
 
 
 def _message(ops: str, following: Iterable[Record]) -> Record | None:

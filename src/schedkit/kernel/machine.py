@@ -9,6 +9,7 @@ from schedkit.kernel import files, parsing, sysfs, types
 from schedkit.model.readiness import Config, KernelFacts
 
 _CONFIG_LIMIT = 4 << 20
+_ARCHITECTURES = {"X86_64": "x86_64", "ARM64": "aarch64"}  # by the option that a config has for it
 
 
 def observe(root: Path) -> KernelFacts:
@@ -29,9 +30,14 @@ def observe(root: Path) -> KernelFacts:
 def describe(*, config: Path | None, btf: Path | None) -> KernelFacts:
     """A kernel that does not run here, by its files; None: that file is not given."""
     content = (files.data(config, limit=_CONFIG_LIMIT) if config else None) or b""
+    given = _given(config, content) if config else None
+    built_for = (
+        name for option, name in _ARCHITECTURES.items() if given and given.options.get(option) == "y"
+    )
     return KernelFacts(
         release=parsing.config_release(content),
-        config=_given(config, content) if config else None,
+        architecture=next(built_for, ""),
+        config=given,
         btf=types.read(btf) if btf else None,
     )
 

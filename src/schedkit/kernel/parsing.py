@@ -6,7 +6,6 @@ Patterns are compiled when they are first used: `schedctl status` needs none of 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Mapping
 
 from schedkit.model.kernel import State
@@ -20,15 +19,6 @@ _MAX_DIGITS = 18  # fits into 64 bits
 _CONFIG_LIMIT = 4 << 20  # unpacked; real ones have 300 kB
 
 _FLAGS_OF_ISOLCPUS = frozenset({"nohz", "domain", "managed_irq"})
-# their bits in CapEff, for those that sched_ext, BPF and looking at other processes need
-CAPABILITIES = {
-    "CAP_DAC_READ_SEARCH": 2,
-    "CAP_SYS_PTRACE": 19,
-    "CAP_SYS_ADMIN": 21,
-    "CAP_SYSLOG": 34,
-    "CAP_PERFMON": 38,
-    "CAP_BPF": 39,
-}
 
 
 def state(text: str) -> State:
@@ -67,6 +57,8 @@ def config_release(content: bytes) -> str:
 def _unpacked(content: bytes) -> bytes:
     if not content.startswith(b"\x1f\x8b"):
         return content[:_CONFIG_LIMIT]
+    import zlib  # noqa: PLC0415 - `status` reads no config
+
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(content, _CONFIG_LIMIT)
     except zlib.error:
@@ -74,12 +66,14 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def capabilities(status: str) -> frozenset[str] | None:
-    """Those of `CAPABILITIES` that are effective, from `/proc/self/status`; None if it does not say."""
+    """Those that are effective, from `/proc/self/status`; None if it does not say."""
+    from schedkit.model.capabilities import CAPABILITIES  # noqa: PLC0415 - `schedctl status` needs none of them
+
     found = re.search(_EFFECTIVE, status)
     if found is None:
         return None
     bits = int(found[1], 16)
-    return frozenset(name for name, bit in CAPABILITIES.items() if bits >> bit & 1)
+    return frozenset(name for bit, name in enumerate(CAPABILITIES) if bits >> bit & 1)
 
 
 def isolated_from_scheduling(command_line: str) -> str:

@@ -15,6 +15,7 @@ from schedkit.model.nodestates import SETTLING, Bucket
 from schedkit.model.objects import LEGACY_LACKS
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import ConditionStatus, ConditionType
+from schedkit.model.vetting import Vetted
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Evidence:
 
     observation: Observation
     fleet: Fleet
+    vetted: Vetted
 
     @property
     def size(self) -> str:
@@ -34,13 +36,15 @@ class Evidence:
 Check = Callable[[Evidence], Finding | None]
 
 
-def assess(observation: Observation, fleet: Fleet) -> tuple[tuple[ConditionType, Finding], ...]:
+def assess(
+    observation: Observation, fleet: Fleet, vetted: Vetted
+) -> tuple[tuple[ConditionType, Finding], ...]:
     """The answer to every question."""
-    evidence = Evidence(observation, fleet)
+    evidence = Evidence(observation, fleet, vetted)
     deployed = _first(DEPLOYED, evidence)
     return (
         (ConditionType.ACCEPTED, _first(ACCEPTED, evidence)),
-        (ConditionType.VERIFIED, unknown(Reason.VERIFICATION_OFF, "signatures are not verified")),
+        (ConditionType.VERIFIED, evidence.vetted.verified),
         (ConditionType.DEPLOYED, deployed),
         (ConditionType.PROGRESSING, _first(PROGRESSING, evidence)),
         (ConditionType.READY, _ready(deployed)),
@@ -82,6 +86,11 @@ def daemon_set_was_refused(evidence: Evidence) -> Finding | None:
     return no(Reason.DAEMON_SET_REFUSED, f"the API server refused the DaemonSet: {refusal}")
 
 
+def it_may_not_run(evidence: Evidence) -> Finding | None:
+    """By the administrator's rules, or because nobody has said yet that it may."""
+    return evidence.vetted.obstacle
+
+
 def nodes_may_be_contested(evidence: Evidence) -> Finding | None:
     """Accepted all the same: it may be that they never meet."""
     rival = evidence.observation.rival
@@ -98,7 +107,12 @@ def nothing_is_in_the_way(_: Evidence) -> Finding:
     return yes(Reason.ACCEPTED, "nothing is in the way")
 
 
-_OBSTACLES: tuple[Check, ...] = (old_one_is_in_the_way, name_is_taken, daemon_set_was_refused)
+_OBSTACLES: tuple[Check, ...] = (
+    old_one_is_in_the_way,
+    name_is_taken,
+    it_may_not_run,
+    daemon_set_was_refused,
+)
 ACCEPTED: tuple[Check, ...] = (*_OBSTACLES, nodes_may_be_contested, nothing_is_in_the_way)
 
 

@@ -34,6 +34,7 @@ KernelVersion: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,4}\.[0
 OpsName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._]{1,127}$")]
 Capability: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 KernelOption: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Z0-9_]{1,64}$")]  # without CONFIG_
+Day: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=30)]  # 30: more than that the kernel refuses
 Flags: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=64)]
 Preset: TypeAlias = Literal["default", "server", "latency", "power"]
@@ -65,6 +66,22 @@ class CpuContract(Fact, frozen=True):
     note: Sentence | None = None
 
 
+class Measured(Fact, frozen=True, kw_only=True):
+    """One measurement: what was measured, where and when, and what was seen beside the facts of its entry."""
+
+    version: Word  # of the scheduler
+    kernel: Word  # its release
+    machine: Word  # what it ran on; under emulation times are upper bounds
+    date: Day
+    ops: Word  # the whole name that the kernel showed
+    attach_seconds: Annotated[float, msgspec.Meta(ge=0)]  # from its start until the kernel said `enabled`
+    exit_code: int  # after SIGTERM
+    exit_words: Sentence | None = None  # the last that it said then
+    exit_reason: Sentence | None = None  # what the kernel logged
+    stats_socket: Word | None = None  # where it answered, in its own root
+    without: dict[Word, Sentence] = {}  # what became of it without something: its last words
+
+
 class Entry(Fact, frozen=True):
     """One scheduler."""
 
@@ -79,8 +96,9 @@ class Entry(Fact, frozen=True):
     needs: Needs | None = None
     cpu_contract: CpuContract | None = None
     architectures: Annotated[tuple[Word, ...], msgspec.Meta(max_length=16)] | None = None
-    measured: bool | None = None  # whether schedkit measured these facts; else they were read somewhere
+    measured: Measured | bool | None = None  # how schedkit measured facts; False: they were read somewhere
     sources: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=16)] = ()  # where they come from
+    version: Word | None = None  # the one that schedkit's recipe builds
 
 
 Entries: TypeAlias = Mapping[str, Entry]
@@ -203,5 +221,5 @@ def _explain(complaint: str) -> str:
 
 
 def _known_fields() -> list[str]:
-    kinds = (Entry, Needs, CpuContract)
+    kinds = (Entry, Needs, CpuContract, Measured)
     return [field.encode_name for kind in kinds for field in msgspec.structs.fields(kind)]

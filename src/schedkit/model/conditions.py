@@ -31,7 +31,19 @@ class Reason(StrEnum):
     OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
     DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
 
+    NOT_ALLOWED = "NotAllowed"  # the administrator's rules exclude the image or the namespace
+
+    # Accepted, Verified, Deployed and Ready
+    POLICY_UNREADABLE = "PolicyUnreadable"  # the administrator's rules cannot be read: nothing new may run
+    UNTRUSTED = "Untrusted"  # the image is not signed by anybody who is trusted
+    REGISTRY_UNREACHABLE = "RegistryUnreachable"  # the registry does not say who signed the image
+    VERIFIER_FAILED = "VerifierFailed"  # verification broke off; it is tried again
+    VERIFYING = "Verifying"  # signatures are being looked at
+
     # Verified
+    VERIFIED = "Verified"  # somebody who is trusted signed the image
+    TAG_MOVED = "TagMoved"  # what runs is verified, and its tag names another image by now
+    NOT_PINNED = "NotPinned"  # pods run by tag alone, from a time when nothing was enforced
     VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
 
     # Deployed and Ready: what is wrong on the worst node, from here on the worst first
@@ -72,6 +84,12 @@ WARNINGS = frozenset(
         Reason.OVERLAPPING,
         Reason.NAME_TAKEN,
         Reason.DAEMON_SET_REFUSED,
+        Reason.NOT_ALLOWED,
+        Reason.POLICY_UNREADABLE,
+        Reason.UNTRUSTED,
+        Reason.VERIFIER_FAILED,
+        Reason.TAG_MOVED,
+        Reason.NOT_PINNED,
         Reason.PODS_REFUSED,
         Reason.PRIVILEGES_REMOVED,
         Reason.IMAGE_PULL_FAILED,

@@ -54,6 +54,14 @@ class Exit(NamedTuple):
         return self.kind is ExitKind.SYSRQ
 
 
+class Attachment(NamedTuple):
+    """A scheduler that the kernel began to run, from its log."""
+
+    ops: str
+    seq: int
+    time_us: int  # since boot
+
+
 class Remark(NamedTuple):
     """Anything else that sched_ext wrote into the log, such as why it refuses to be enabled."""
 
@@ -69,6 +77,7 @@ class LogReading(NamedTuple):
     remarks: tuple[Remark, ...] = ()
     last_seq: int = -1  # of the newest record of any kind; -1: none was read
     problem: str = ""  # why there is nothing, or not all
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Change(StrEnum):
@@ -93,3 +102,20 @@ def last_words(log: LogReading, ops: str | None = None) -> str:
         return ""
     last = exits[-1]
     return f"{last.ops}: {last.reason}" + (f" ({last.message})" if last.message else "")
+
+
+def unwanted_exits(log: LogReading) -> LogReading:
+    """The log without the ends that schedulers' own processes asked for."""
+    return log._replace(exits=tuple(each for each in log.exits if each.kind is not ExitKind.UNREG))
+
+
+def exits_since(log: LogReading, time_us: int) -> LogReading:
+    """The log without the ends of schedulers before that time."""
+    return log._replace(exits=tuple(each for each in log.exits if each.time_us >= time_us))
+
+
+def gap_us(log: LogReading, ops: str) -> int | None:
+    """From the first end of a scheduler to the last beginning of the one of that name; None: not logged."""
+    began = [each for each in log.attachments if each.ops == ops]
+    ended = [each.time_us for each in log.exits if began and each.seq < began[-1].seq]
+    return began[-1].time_us - ended[0] if ended else None

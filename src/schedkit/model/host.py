@@ -13,8 +13,7 @@ from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, Proof, is_in_container, place_of
 
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
-# SysRq-S: what ends a scheduler that no process would take along
-EJECT = "eject it: `echo S > /proc/sysrq-trigger`"
+EJECT = "eject it: `schedctl reset`"  # what ends a scheduler that no process would take along
 _WHOLE_ID, _SHORT_ID = 64, 12  # characters of a container's id
 
 
@@ -177,7 +176,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.MISMATCH,
         "{ours} runs, but the kernel runs {ops}, which belongs to no process: {reason}",
-        f"{EJECT}; then `schedctl stop`, and `schedctl run` again",
+        "`schedctl reset` ends both; then `schedctl run` again",
         states=_ENABLED,
         owners=_ORPHAN,
         containers=_ONE,
@@ -245,7 +244,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.ORPHANED,
         "the kernel is still between schedulers, and no container of ours is known: {reason}",
-        f"ask again; if it stays so, {EJECT}",
+        "ask again; if it stays so, `schedctl reset --force`",
         states=_MOVING,
     ),
     Rule(

@@ -51,3 +51,8 @@ def parse_config(data: bytes) -> ImageConfig:
 def platform_of(machine: str) -> Platform:
     """The platform of a Linux machine, from what `uname -m` calls it."""
     return Platform("linux", _ARCHITECTURES.get(machine, machine))
+
+
+def machine_of(architecture: str) -> str:
+    """What `uname -m` calls a machine of that architecture."""
+    return next((machine for machine, each in _ARCHITECTURES.items() if each == architecture), architecture)

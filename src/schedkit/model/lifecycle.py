@@ -1,18 +1,18 @@
 """Starting and stopping a machine's scheduler: what to do, as values, and how to read what follows.
 
-Nothing here acts. `plan_run` and `plan_stop` say what to do or why not; `judge_start` and `is_released` say,
-from one look at the machine, whether to look again.
+Nothing here acts. `plan_run` and `plan_stop` say what to do or why not; `judge_start`, `is_released` and
+`is_free` say, from one look at the machine, whether to look again. `transitions` plans what takes more steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from schedkit.model.evidence import Leftovers
 from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
-from schedkit.model.kernel import State
+from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, is_in_container
 
 SHORTEST_ID = 4  # of a container, as people abbreviate it
@@ -26,6 +26,11 @@ class Known(NamedTuple):
     name: str
     is_running: bool
     pid: int = 0  # of its first process; 0: it does not run
+    digest: str = ""  # what was asked for when it was made; empty: another program made it
+    options: str = ""  # likewise
+
+    def __str__(self) -> str:
+        return f"container {self.name or self.id[:12]}"
 
     @property
     def ours(self) -> OurContainer:
@@ -45,6 +50,11 @@ class Host(NamedTuple):
     def running(self) -> tuple[Known, ...]:
         """Those that may hold the kernel's scheduler."""
         return tuple(each for each in self.containers or () if each.is_running)
+
+    @property
+    def ops(self) -> str:
+        """What the kernel runs, by its own name if it is known."""
+        return self.observation.kernel.ops or "a scheduler"
 
     @property
     def owner(self) -> Owner:
@@ -87,6 +97,7 @@ class Stop(NamedTuple):
     """End a container's program."""
 
     container: Known
+    is_awaited: bool = True  # False: go on while its runtime waits for the end, and tidies up
 
 
 class AwaitRelease(NamedTuple):
@@ -95,7 +106,50 @@ class AwaitRelease(NamedTuple):
     container: Known
 
 
-Action: TypeAlias = Discard | Create | Listen | Start | AwaitAttachment | Stop | AwaitRelease
+class EndProcess(NamedTuple):
+    """End a process that is in no container of ours, and that holds a scheduler, attached or ejected."""
+
+    process: Process
+
+
+class Eject(NamedTuple):
+    """Take out of the kernel what no process would take along."""
+
+    is_blind: bool = False  # also what some process holds
+
+
+class AwaitFree(NamedTuple):
+    """Look until the kernel runs its own scheduler, and no process holds an ejected one."""
+
+    ignored: tuple[int, ...] = ()  # processes that may
+
+
+class Restart(NamedTuple):
+    """Begin the program of a container again that was stopped; nothing, if it runs."""
+
+    container: Known
+
+
+class AwaitReturn(NamedTuple):
+    """Look until the kernel runs the scheduler of a container that was started again."""
+
+    container: Known
+
+
+Action: TypeAlias = (
+    Discard
+    | Create
+    | Listen
+    | Start
+    | AwaitAttachment
+    | Stop
+    | AwaitRelease
+    | EndProcess
+    | Eject
+    | AwaitFree
+    | Restart
+    | AwaitReturn
+)
 
 
 class After(StrEnum):
@@ -119,36 +173,48 @@ def plan_run(
     """What brings another scheduler into the kernel; what is left of earlier ones goes first."""
     if refused := _obstacle(host, is_forced=is_forced):
         return refused
-    leftovers = (Discard(each) for each in host.containers or () if not each.is_running)
-    return (*leftovers, *_STEPS[after])
+    return (*discard_leftovers(host), *_STEPS[after])
+
+
+def discard_leftovers(host: Host) -> tuple[Action, ...]:
+    """Remove what ended or interrupted changes have left behind."""
+    return tuple(Discard(each) for each in host.containers or () if not each.is_running)
 
 
 def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:
-    kernel = host.observation.kernel
-    if kernel.state is State.ABSENT:
-        what = "this kernel has no sched_ext"
-        return Refused(what, "it runs its own scheduler and no other", "`schedctl doctor` says what it lacks")
+    if unable := without_sched_ext(host):
+        return unable
     if host.running:
-        named = _named(host.running)
         why = "a kernel runs one scheduler at a time"
-        return Refused(f"{named} runs already", why, "stop it first: `schedctl stop`")
+        remedy = "replace it with `schedctl switch`, or stop it first: `schedctl stop`"
+        return Refused(f"{named(host.running)} runs already", why, remedy)
     if is_forced:
         return None
-    if kernel.state is State.DISABLED:
-        return _lingering(host.lingering)
-    if not kernel.state.is_settled:
-        why = kernel.problem or f"it says `{kernel.state}`"
-        what = (
-            "the kernel is still between schedulers"
-            if kernel.is_moving
-            else "the kernel's state is not known"
-        )
-        remedy = "try again in a moment" if kernel.is_moving else "run schedctl as root, on the host"
-        return Refused(what, why, remedy)
-    return _taken(kernel.ops or "a scheduler", host.owner)
+    if host.observation.kernel.state is State.DISABLED:
+        return lingering(host.lingering)
+    return unsettled(host) or taken(host)
 
 
-def _lingering(left: Leftovers) -> Refused | None:
+def without_sched_ext(host: Host) -> Refused | None:
+    """Why this kernel will never run a scheduler of anybody's."""
+    if host.observation.kernel.state is not State.ABSENT:
+        return None
+    what = "this kernel has no sched_ext"
+    return Refused(what, "it runs its own scheduler and no other", "`schedctl doctor` says what it lacks")
+
+
+def unsettled(host: Host) -> Refused | None:
+    """Why nothing can be decided now: the kernel is between two states, or cannot be read."""
+    kernel = host.observation.kernel
+    if kernel.state.is_settled:
+        return None
+    why = kernel.problem or f"it says `{kernel.state}`"
+    if kernel.is_moving:
+        return Refused("the kernel is still between schedulers", why, "try again in a moment")
+    return Refused("the kernel's state is not known", why, "run schedctl as root, on the host")
+
+
+def lingering(left: Leftovers) -> Refused | None:
     """On some kernels the late end of an old link takes the next scheduler along."""
     if left.processes:
         return _held_by(left.processes[0])
@@ -163,7 +229,12 @@ def _lingering(left: Leftovers) -> Refused | None:
 
 def _held_by(process: Process) -> Refused:
     what = f"process {process.pid} ({process.command}) still holds a scheduler that the kernel has ejected"
-    return Refused(what, "its end would take the next scheduler along", f"end it first: `kill {process.pid}`")
+    return Refused(what, "its end would take the next scheduler along", "end it first: `schedctl reset`")
+
+
+def taken(host: Host) -> Refused:
+    """Why there is no room for another scheduler: the kernel runs one."""
+    return _taken(host.ops, host.owner)
 
 
 def _taken(ops: str, owner: Owner) -> Refused:
@@ -177,12 +248,18 @@ def _taken(ops: str, owner: Owner) -> Refused:
 
 def plan_stop(host: Host, container: Known, *, is_forced: bool = False) -> tuple[Action, ...] | Refused:
     """What ends a container, and with it its hold on the kernel."""
-    if host.owner.pod_uid and not is_forced:
-        why = "Kubernetes decides here which scheduler runs"
-        return Refused(
-            f"the scheduler belongs to {host.owner}", why, "to stop ours all the same, add --force"
-        )
-    return (Stop(container), AwaitRelease(container), Discard(container))
+    owner = host.owner
+    if owner.pod_uid and not is_forced:
+        return of_kubernetes(owner, "to stop ours all the same, add --force")
+    is_kept = owner.container_id == container.id and not owner.ends_with_process
+    ejection = (Eject(),) if is_kept else ()
+    return (Stop(container), AwaitRelease(container), *ejection, Discard(container))
+
+
+def of_kubernetes(owner: Owner, remedy: str) -> Refused:
+    """Why nothing is changed on a node without being forced."""
+    why = "Kubernetes decides here which scheduler runs"
+    return Refused(f"the scheduler belongs to {owner}", why, remedy)
 
 
 def choose(host: Host, word: str | None) -> Known | Refused:
@@ -199,8 +276,8 @@ def choose(host: Host, word: str | None) -> Known | Refused:
     if len(found) == 1:
         return found[0]
     if found:
-        return Refused(f"{word!r} is the beginning of several ids", _named(found), "write more of it")
-    why = f"there is {_named(known)}" if known else "there is no container of schedkit's"
+        return Refused(f"{word!r} is the beginning of several ids", named(found), "write more of it")
+    why = f"there is {named(known)}" if known else "there is no container of schedkit's"
     return Refused(f"no container is called {word!r}", why, "`schedctl ps` lists those there are")
 
 
@@ -209,8 +286,8 @@ def _only(candidates: Sequence[Known], host: Host) -> Known | Refused:
         return candidates[0]
     if candidates:
         remedy = "say which: `schedctl stop ID`; `schedctl ps` lists them"
-        return Refused("several containers are meant", f"there are {_named(candidates)}", remedy)
-    return _nothing(host.observation.kernel.ops or "a scheduler", host.owner)
+        return Refused("several containers are meant", f"there are {named(candidates)}", remedy)
+    return _nothing(host.ops, host.owner)
 
 
 def _nothing(ops: str, owner: Owner) -> Refused:
@@ -220,8 +297,9 @@ def _nothing(ops: str, owner: Owner) -> Refused:
     return _taken(ops, owner)._replace(what=f"{what}, but the kernel runs {ops}")
 
 
-def _named(containers: Iterable[Known]) -> str:
-    return ", ".join(f"container {each.name or each.id[:12]}" for each in containers)
+def named(containers: Iterable[Known]) -> str:
+    """All of them, as users know them."""
+    return ", ".join(map(str, containers))
 
 
 class Course(StrEnum):
@@ -257,6 +335,12 @@ def is_released(observation: HostObservation, holders: Iterable[Process], contai
     if not observation.kernel.state.is_settled or owner.kind is OwnerKind.MANAGED:
         return False
     return not any(is_in_container(each, container.id, container.pid) for each in holders)
+
+
+def is_free(kernel: SchedExt, left: Leftovers, ignored: Collection[int] = ()) -> bool:
+    """Whether another scheduler may start: the kernel runs its own, and no process holds an old one."""
+    holders = {process.pid for process in left.processes}.difference(ignored)
+    return kernel.state is State.DISABLED and not holders
 
 
 def left_in_kernel(observation: HostObservation) -> Refused | None:

@@ -63,8 +63,8 @@ _HOST_MOUNTS: Mapping[HostMount, tuple[Volume, VolumeMount]] = MappingProxyType(
 VOLUME_NAMES = frozenset({"run", "boot", "stats"})
 
 
-def render(schedext: SchedExt) -> DaemonSet:
-    """The DaemonSet that this SchedExt asks for."""
+def render(schedext: SchedExt, image: str | None = None) -> DaemonSet:
+    """The DaemonSet that this SchedExt asks for; `image` is its image by another name, if not its own."""
     name = schedext.metadata.name
     return DaemonSet(
         api_version="apps/v1",
@@ -77,7 +77,7 @@ def render(schedext: SchedExt) -> DaemonSet:
         ),
         spec=DaemonSetSpec(
             selector=LabelSelector(match_labels={"name": name}),
-            template=render_template(schedext),
+            template=render_template(schedext, image),
             update_strategy=schedext.spec.update_strategy,
         ),
     )
@@ -95,11 +95,11 @@ def _owner(schedext: SchedExt) -> OwnerReference:
     )
 
 
-def render_template(schedext: SchedExt) -> PodTemplate:
-    """The pods of this SchedExt."""
+def render_template(schedext: SchedExt, image: str | None = None) -> PodTemplate:
+    """The pods of this SchedExt; as for `render`."""
     spec, mounted = schedext.spec, _mounted(schedext.spec)
     pod = PodSpec(
-        containers=(_container(spec, tuple(mount for _, mount in mounted)),),
+        containers=(_container(spec, image or spec.sched, tuple(mount for _, mount in mounted)),),
         volumes=tuple(volume for volume, _ in mounted),
         node_selector=spec.node_selector,
         affinity=_affinity(schedext),
@@ -117,10 +117,10 @@ def _labels(schedext: SchedExt) -> TemplateMeta:
     return TemplateMeta(labels={"name": schedext.metadata.name, MANAGED_BY: MANAGER})
 
 
-def _container(spec: SchedExtSpec, mounts: tuple[VolumeMount, ...]) -> Container:
+def _container(spec: SchedExtSpec, image: str, mounts: tuple[VolumeMount, ...]) -> Container:
     return Container(
         name=CONTAINER,
-        image=spec.sched,
+        image=image,
         args=spec.args,
         env=spec.env,
         resources=None if spec.resources == Resources() else spec.resources,

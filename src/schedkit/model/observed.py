@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from schedkit.model.daemonsets import DaemonSet, OwnedMeta, SecurityContext
 from schedkit.model.schedext import ObjectMeta, SchedExt
 from schedkit.model.schema import ApiType, Unique
+from schedkit.model.trustrules import Rules
+from schedkit.model.verdicts import Verdict
 
 
 class PodContainer(ApiType, frozen=True):
@@ -165,6 +167,10 @@ class Observation:
     events: tuple[Event, ...] = ()
     rival: SchedExt | None = None  # the oldest that may want the same nodes; None: nobody does
     refusal: str | None = None  # what the API server said to the last write of the DaemonSet; None: accepted
+    # None: they cannot be read, and there are none from before
+    rules: Rules | None = field(default_factory=Rules)
+    complaint: str = ""  # why the administrator's rules cannot be read; empty: they can
+    verdict: Verdict | None = None  # about the image; None: there is none yet
 
     @property
     def is_ours(self) -> bool:

@@ -17,6 +17,7 @@ from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import Condition, ConditionType, SchedExtStatus
 from schedkit.model.status import compute_status
+from schedkit.model.vetting import vet
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,18 @@ def plan_daemon_set(observation: Observation) -> tuple[DaemonSetWrite, ...]:
     """At most one write of the DaemonSet; none of one that is not ours."""
     if _is_being_deleted(observation):
         return ()
-    observed, wanted = observation.daemon_set, render(observation.schedext)
+    observed, vetted = observation.daemon_set, vet(observation)
+    wanted = render(observation.schedext, vetted.image)
     if observed is None:
-        return () if observation.schedext.spec.suspend else (CreateDaemonSet(wanted),)
+        is_held = observation.schedext.spec.suspend or vetted.obstacle is not None
+        return () if is_held else (CreateDaemonSet(wanted),)
     if not observation.is_ours or observed.metadata.deletion_timestamp is not None:
         return ()
     meta = observed.metadata
     if observation.schedext.spec.suspend:
         return (DeleteDaemonSet(meta.name, meta.uid),)
+    if vetted.obstacle is not None:
+        return ()
     operations = differences(observed, _kept_legacy(observation, observed, wanted))
     return (PatchDaemonSet(meta.name, meta.resource_version, operations),) if operations else ()
 

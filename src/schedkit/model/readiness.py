@@ -66,15 +66,22 @@ class RuntimeFacts(msgspec.Struct, frozen=True):
     problem: str = ""  # why it does not answer; empty: it does
     version: str = ""
     allows_bpf: bool | None = None  # to containers with CAP_BPF alone; None: not known
+    remedy: str = ""  # of the problem; empty: it is to be started
 
 
 class ImageNeeds(msgspec.Struct, frozen=True):
-    """What one image needs of a machine."""
+    """What one image needs of a machine, by its labels and by the catalog."""
 
     name: str
-    min_kernel: str = ""  # empty: it does not say
-    architectures: tuple[str, ...] = ()  # as the kernel names them; empty: it does not say
+    min_kernel: str = ""  # empty: nobody says
+    architectures: tuple[str, ...] = ()  # as the kernel names them; empty: nobody says
     options: tuple[str, ...] = ()  # of the kernel's config
+    reads_config: bool = False  # of the running kernel, to fit itself to it
+    capabilities: tuple[str, ...] = ()  # with their CAP_; empty: nobody says
+    kfuncs: tuple[
+        str, ...
+    ] = ()  # functions of sched_ext that its programs cannot do without; empty: not known
+    problem: str = ""  # why the image could not be looked at; then only the catalog speaks
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -245,7 +252,11 @@ def _answers(name: str) -> Callable[[Facts], Answer]:
         runtime = next((each for each in facts.runtimes or () if each.name == name), None)
         if runtime is None:
             return _skipped("it was not asked")
-        return _failed(f"{runtime.socket}: {runtime.problem}") if runtime.problem else _passed(runtime.socket)
+        if not runtime.problem:
+            return _passed(runtime.socket)
+        is_named = runtime.socket in runtime.problem
+        detail = runtime.problem if is_named else f"{runtime.socket}: {runtime.problem}"
+        return _failed(detail, runtime.remedy)
 
     return answer
 
@@ -255,7 +266,10 @@ def some_runtime_answers(facts: Facts) -> Answer:
     if facts.runtimes is None:
         return _skipped("runtimes were not asked")
     names = [each.name for each in facts.runtimes if not each.problem]
-    return _passed(", ".join(names)) if names else _failed("neither Podman nor containerd answers")
+    if names:
+        return _passed(", ".join(names))
+    remedy = next((each.remedy for each in facts.runtimes if each.remedy), "")
+    return _failed("neither Podman nor containerd answers", remedy)
 
 
 def runtimes_are_new_enough(facts: Facts) -> Answer:
@@ -303,6 +317,48 @@ def config_suits_the_image(facts: Facts) -> Answer:
     if facts.image is None or not facts.image.options:
         return _skipped("no image is given, or it needs nothing special")
     return _options(facts, facts.image.options)
+
+
+def image_is_found(facts: Facts) -> Answer:
+    """Where it is published, or in the layout that was named."""
+    if facts.image is None:
+        return _skipped("no image is given")
+    return _failed(facts.image.problem) if facts.image.problem else _passed(facts.image.name)
+
+
+def config_is_there_for_the_image(facts: Facts) -> Answer:
+    """Wherever it lies, `schedctl run` shows it to the container."""
+    if facts.image is None or not facts.image.reads_config:
+        return _skipped("the image is not known to read the kernel's config")
+    if facts.kernel.config is None:
+        return _failed(f"{facts.image.name} reads the kernel's config, and that is nowhere")
+    return _passed(facts.kernel.config.path)
+
+
+def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
+    """Libbpf looks each function up in BTF; one that is not there, or described wrongly, ends the load."""
+    image, btf = facts.image, facts.kernel.btf
+    if image is None or not image.kfuncs:
+        return _skipped("it is not known which functions of sched_ext the image calls")
+    if btf is None or not btf.kfuncs:
+        return _skipped("there is no BTF to look at")
+    lacking = [name for name in image.kfuncs if name not in btf.kfuncs or name in btf.malformed]
+    if lacking:
+        return _failed(f"missing, or wrongly described: {_some(lacking)}")
+    return _passed(_some(image.kfuncs))
+
+
+def capabilities_suit_the_image(facts: Facts) -> Answer:
+    """What we may not do, none of our containers may."""
+    image, ours = facts.image, facts.kernel.capabilities
+    if image is None or not image.capabilities:
+        return _skipped("it is not known which capabilities the image needs")
+    if ours is None:
+        return _skipped("our capabilities are not known")
+    missing = [each for each in image.capabilities if each not in ours]
+    return (
+        _failed(f"not effective: {', '.join(missing)}") if missing else _passed(", ".join(image.capabilities))
+    )
 
 
 def _options(facts: Facts, wanted: Sequence[str]) -> Answer:
@@ -408,6 +464,13 @@ CHECKS: tuple[Check, ...] = (
         seccomp_lets_bpf_through,
     ),
     Check(
+        "image.found",
+        "The image can be read where it is published",
+        Severity.ERROR,
+        "`schedctl info IMAGE` says more; other checks rely on the catalog alone meanwhile",
+        image_is_found,
+    ),
+    Check(
         "image.min_kernel",
         "The kernel is new enough for the image",
         Severity.ERROR,
@@ -427,6 +490,27 @@ CHECKS: tuple[Check, ...] = (
         Severity.ERROR,
         "boot a kernel that is built with these options, or choose another scheduler: `schedctl list`",
         config_suits_the_image,
+    ),
+    Check(
+        "image.kfuncs",
+        "The kernel has every function that the image calls",
+        Severity.ERROR,
+        "boot a newer kernel, or choose another version of the image: `schedctl versions NAME`",
+        kernel_has_what_the_image_calls,
+    ),
+    Check(
+        "image.boot_config",
+        "The kernel's config is there for the image to read",
+        Severity.ERROR,
+        "install the package with this kernel's config, so that /boot/config-$(uname -r) is there",
+        config_is_there_for_the_image,
+    ),
+    Check(
+        "image.capabilities",
+        "We have the capabilities that the image needs",
+        Severity.ERROR,
+        _AS_ROOT,
+        capabilities_suit_the_image,
     ),
 )
 

@@ -150,7 +150,7 @@ class SchedExtSpec(ApiType, frozen=True):
     """Which scheduler to run, and where."""
 
     sched: Annotated[ImageReference, schema(required=True)] = ""
-    """Image of the scheduler, used as it stands."""
+    """Image of the scheduler, as it stands, or with the verified digest where signatures are enforced."""
     args: Annotated[
         tuple[Annotated[str, schema(maxLength=4096)], ...], schema(maxItems=64, list_type="atomic")
     ] = ()

@@ -9,6 +9,7 @@ from schedkit.model.conditions import carry_dates, condition, legible
 from schedkit.model.fleets import Fleet
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import NodeCounts, NodeTrouble, SchedExtStatus
+from schedkit.model.vetting import vet
 
 MAX_WORST_NODES = 5
 
@@ -18,10 +19,13 @@ def compute_status(observation: Observation, fleet: Fleet) -> SchedExtStatus:
     schedext = observation.schedext
     before = schedext.status or SchedExtStatus()
     generation = schedext.metadata.generation
-    computed = [condition(kind, finding, generation) for kind, finding in assess(observation, fleet)]
+    vetted = vet(observation)
+    findings = assess(observation, fleet, vetted)
+    computed = [condition(kind, finding, generation) for kind, finding in findings]
     return SchedExtStatus(
         observed_generation=generation,
         image=fleet.image,
+        signer=vetted.signer,
         nodes=_counts(fleet),
         worst_nodes=_worst(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),

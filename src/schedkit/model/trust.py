@@ -181,7 +181,7 @@ class TrustPolicy(msgspec.Struct, frozen=True):
     def rule_for(self, repository: str) -> Rule:
         """The rule with the longest name that is the repository, or a folder that it is in."""
         meant = canonical_prefix(repository)
-        fitting = [name for name in self.repositories if _is_within(meant, name)]
+        fitting = [name for name in self.repositories if is_within(meant, name)]
         return self.repositories[max(fitting, key=len)] if fitting else self.rule
 
     @property
@@ -211,7 +211,7 @@ def parse_policy(document: object, read: Read) -> TrustPolicy:
     Raises `InvalidPolicy`, which says where in the document, and lets errors of `read` through.
     """
     known = ("keys", "identities", "requireLog", "rekorURL", "trustedRoot", "repositories")
-    fields = _fields(document if document is not None else {}, "the policy", known)
+    fields = known_fields(document if document is not None else {}, "the policy", known)
     return TrustPolicy(
         rule=_rule(fields, "", read),
         repositories=_repositories(fields.get("repositories", []), read),
@@ -234,7 +234,7 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
 
 
 def _key(item: object, where: str, read: Read) -> NamedFile:
-    fields = _fields(item, where, ("path",))
+    fields = known_fields(item, where, ("path",))
     if "path" not in fields:
         raise InvalidPolicy(f"{where} names no file; write `path: FILE` with a public key in PEM")
     return _file(fields["path"], f"{where}.path", read)
@@ -246,7 +246,7 @@ def _file(value: object, where: str, read: Read) -> NamedFile:
 
 
 def _identity(item: object, where: str) -> Identity:
-    fields = _fields(item, where, ("issuer", "issuerRegExp", "subject", "subjectRegExp"))
+    fields = known_fields(item, where, ("issuer", "issuerRegExp", "subject", "subjectRegExp"))
     return Identity(_matcher(fields, "issuer", where), _matcher(fields, "subject", where))
 
 
@@ -267,19 +267,22 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
         where = f"repositories[{at}]"
-        fields = _fields(item, where, ("match", "keys", "identities", "requireLog"))
-        name = _match(fields.get("match"), f"{where}.match")
+        fields = known_fields(item, where, ("match", "keys", "identities", "requireLog"))
+        name = parse_prefix(fields.get("match"), f"{where}.match")
         if name in rules:
             raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
         rules[name] = _rule(fields, f"{where}.", read)
     return rules
 
 
-def _match(value: object, where: str) -> str:
-    """In the one spelling that repositories have too, or a rule for a host would miss the host."""
+def parse_prefix(value: object, where: str) -> str:
+    """A registry, a folder in it or a repository, in the one spelling that repositories have too.
+
+    In another a rule for a host would miss the host. Raises `InvalidPolicy`, which says where.
+    """
     name = _text(value, where)
     if not re.fullmatch(grammar.REPOSITORIES, name):
-        why = "does not begin with a registry, or is none; write for example registry.example/schedulers"
+        why = "does not begin with a registry, or has a tag; write for example registry.example/schedulers"
         raise InvalidPolicy(f"{where} {shown(name)} {why}")
     return canonical_prefix(name)
 
@@ -292,7 +295,8 @@ def _log_url(value: object) -> str:
     return url
 
 
-def _fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+def known_fields(value: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+    """A part of a document that has no other keys than these; `InvalidPolicy` says what is wrong with it."""
     if not isinstance(value, Mapping):
         raise InvalidPolicy(f"{where} is not a mapping; write {known[0]}: …")
     for key in value:
@@ -331,7 +335,8 @@ def _said(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _is_within(repository: str, name: str) -> bool:
+def is_within(repository: str, name: str) -> bool:
+    """Whether the repository is that one, or lies in the registry or folder of that name."""
     return repository == name or repository.startswith(f"{name}/")
 
 

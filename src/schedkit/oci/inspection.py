@@ -20,7 +20,12 @@ class Inspected:
     digest: Digest  # of the index where there is one: what signatures are about
     platforms: tuple[Platform, ...]
     config: ImageConfig  # of the platform that was wanted, else of the first
-    size: int  # of that platform's layers, as they are fetched
+    layers: tuple[Descriptor, ...]  # of that platform
+
+    @property
+    def size(self) -> int:
+        """Of its layers, as they are fetched."""
+        return sum(layer.size for layer in self.layers)
 
 
 def inspect(source: Source, reference: Reference, wanted: Platform) -> Inspected:
@@ -32,8 +37,7 @@ def inspect(source: Source, reference: Reference, wanted: Platform) -> Inspected
         config = parse_config(source.blob(reference.repository, manifest.config, limit=LARGEST))
     except InvalidDocument as error:
         raise Refused(f"{reference} cannot be used: {error}") from error
-    size = sum(layer.size for layer in manifest.layers)
-    return Inspected(top.descriptor.digest, offered or (config.platform,), config, size)
+    return Inspected(top.descriptor.digest, offered or (config.platform,), config, manifest.layers)
 
 
 def _select(

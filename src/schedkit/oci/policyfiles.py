@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 
 from schedkit.model.documents import repeated
 from schedkit.model.images import shown
-from schedkit.model.trust import InvalidPolicy, TrustPolicy, parse_policy
+from schedkit.model.trust import InvalidPolicy, Read, TrustPolicy, parse_policy
+
+T = TypeVar("T")
 
 _MAX_POLICY: Final = 256 << 10
 _MAX_FILE: Final = 1 << 20
@@ -20,9 +23,14 @@ def read_policy(file: Path) -> TrustPolicy:
 
     Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
     """
+    return read_with(file, parse_policy)
+
+
+def read_with(file: Path, parse: Callable[[object, Read], T]) -> T:
+    """As `read_policy`, for other documents: what `parse` makes of it and of the files that it names."""
     try:
         document = yaml.load(_content(file, _MAX_POLICY), _Loader)  # noqa: S506 - a kind of SafeLoader
-        return parse_policy(document, lambda name: _content(file.parent / name, _MAX_FILE))
+        return parse(document, lambda name: _content(file.parent / name, _MAX_FILE))
     except InvalidPolicy as error:
         raise InvalidPolicy(f"{file}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

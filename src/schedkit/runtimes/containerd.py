@@ -106,9 +106,10 @@ class Containerd:
             raise
 
     def start(self, container: str) -> None:
-        """Begin the program; raise `StartError` when it cannot be executed."""
-        self._record(container)
+        """Begin the program, also again after its end; raise `StartError` when it cannot be executed."""
+        record = self._record(container)
         try:
+            self._renew_task(record)
             self._rpc.call("Tasks.Start", container_id=container)
         except CallError as error:
             raise not_started(self.name, container, error.said) from error
@@ -212,6 +213,16 @@ class Containerd:
                 raise refusal(self.name, f"to wait for {container}", error.said) from error
 
         return asked
+
+    def _renew_task(self, record: Any) -> None:  # noqa: ANN401 - a class made at run time
+        """Prepare the program again if it has ended: a task runs once."""
+        from schedkit.runtimes import containerdcreation  # noqa: PLC0415 - `status` goes without
+
+        task = self._found("Tasks.Get", container_id=record.id)
+        if task and dict(enumerate(_STATES)).get(task.process.status) is State.EXITED:
+            self._found("Tasks.Delete", container_id=record.id)
+            snapshot = {"snapshotter": record.snapshotter, "key": record.snapshot_key}
+            containerdcreation.create_task(self._rpc, record.id, self._logs, snapshot)
 
     def _delete_task(self, container: str) -> None:
         if self._found("Tasks.Get", container_id=container) is None:

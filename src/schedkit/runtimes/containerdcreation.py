@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -32,8 +33,8 @@ def create_record(rpc: Calls, namespace: str, spec: Spec, mark: str) -> None:
         rpc.call("Snapshots.Prepare", parent=chain, lease=held, **_snapshot(spec.name))
 
 
-def create_task(rpc: Calls, name: str, logs: Path) -> None:
-    """The prepared program, whose output will be kept below `logs`."""
+def create_task(rpc: Calls, name: str, logs: Path, snapshot: Mapping[str, str] | None = None) -> None:
+    """The prepared program, whose output will be kept below `logs`; None: on the filesystem of that name."""
     try:
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +43,7 @@ def create_task(rpc: Calls, name: str, logs: Path) -> None:
     keptlogs.remove(logs / name)  # of an earlier container of that name
     # containerd makes one argument of a name and one of its value, and mixes up several pairs
     keeper = f"binary://{sys.executable}?{urlencode({str(_KEEPER): str(logs)})}"
-    mounts = rpc.call("Snapshots.Mounts", **_snapshot(name)).mounts
+    mounts = rpc.call("Snapshots.Mounts", **(snapshot or _snapshot(name))).mounts
     rpc.call("Tasks.Create", container_id=name, rootfs=mounts, stdout=keeper, stderr=keeper)
 
 

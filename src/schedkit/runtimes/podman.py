@@ -112,7 +112,7 @@ class Podman:
             raise
 
     def start(self, container: str) -> None:
-        """Begin the program; raise `StartError` when it cannot be executed."""
+        """Begin the program, also again after its end; raise `StartError` when it cannot be executed."""
         self._advance(self._id(container), "start", container)
 
     def containers(self) -> tuple[Container, ...]:

@@ -42,7 +42,7 @@ class Runtime(Images, Protocol):
         """Prepare everything up to the start of the program; after a failure nothing is left."""
 
     def start(self, container: str) -> None:
-        """Begin the program; raise `StartError` when it cannot be executed."""
+        """Begin the program, also again after its end; raise `StartError` when it cannot be executed."""
 
     def containers(self) -> tuple[Container, ...]:
         """All of schedkit's, the oldest first, also those of the Go schedctl and those that have ended."""

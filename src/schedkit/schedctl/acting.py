@@ -4,41 +4,62 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar, assert_never
 
-from schedkit.kernel import kmsg, observation, ownership
-from schedkit.model.exits import LogReading, last_words
+from schedkit.kernel import kmsg, observation, ownership, sysfs
+from schedkit.model.evidence import leftovers
+from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.host import HostObservation, OurContainer, attribute
+from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
     AwaitAttachment,
+    AwaitFree,
     AwaitRelease,
+    AwaitReturn,
     Course,
     Create,
     Discard,
+    Eject,
+    EndProcess,
     Evidence,
     Known,
     Listen,
     Refused,
+    Restart,
     Start,
     Stop,
     explain_failure,
+    is_free,
     is_released,
     judge_start,
-    left_in_kernel,
 )
-from schedkit.runtimes.containers import Output
+from schedkit.runtimes.containers import Output, State, Stopped
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl.errors import Problem
+from schedkit.schedctl import ending
+from schedkit.schedctl.errors import Problem, explain
 
 GRACE_S = 10.0
 _RELEASE_TIMEOUT_S = 30.0
-_POLL_S = 0.05
+_RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
+_POLL_S, _SHORT_POLL_S = 0.05, 0.01
+_CLEAR_UP = "`schedctl status` says more; `schedctl reset` clears up"
 _LAST_LINES = 5
+_EXIT_TIMEOUT_S = 30.0  # for a runtime to notice that a program has ended
+Decision = TypeVar("Decision")
+
+
+class Gap(NamedTuple):
+    """How long the kernel ran its own scheduler between two others."""
+
+    seconds: float
+    source: Literal["kernel-log", "observation"]  # observed, it begins when the old one was told to stop
 
 
 @dataclass(slots=True)
@@ -54,25 +75,55 @@ class Stage:
     grace_s: float = GRACE_S
     outputs: Iterable[Output] = ()
     attached: HostObservation | None = None
-    log_seq: int = field(default=-1)  # of the kernel's log before anything was done
+    attached_at: float = 0.0
+    stopped_at: float | None = None  # when something was told to end; None: nothing was
+    log_seq: int = -1  # of the kernel's log before anything was done
+    pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
+    stops: list[Future[Stopped]] = field(default_factory=list)  # that go on
 
-    def play(self, plan: Iterable[Action]) -> None:
-        """Do all of it; after a failure the container that was asked for is gone again."""
+    def play(self, plan: Iterable[Action], *, way_back: Iterable[Action] = ()) -> None:
+        """Do all of it; after a failure the container that was asked for is gone again.
+
+        `way_back` is played after a failure, too, once something was told to stop.
+        """
         self.log_seq = kmsg.read(self.root).last_seq
         is_created = False
         try:
             for action in plan:
                 self.perform(action)
                 is_created = is_created or isinstance(action, Create)
-        except BaseException:
+        except BaseException as failure:
             if is_created:
                 self.clear()
+            if way_back and self.stopped_at is not None:
+                self._return(tuple(way_back), failure)
             raise
 
-    def perform(self, action: Action) -> None:
+    def _return(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
+        """Go back to what ran before; what is told about the failure says how that went."""
+        told = explain(failure) if isinstance(failure, Exception) else None
+        try:
+            for action in way_back:
+                self.perform(action)
+        except Exception as error:
+            interrupted = Problem("the switch was interrupted")
+            raise without_return(told or interrupted, explain(error)) from error
+        back = f"the kernel runs {self.attached.kernel.ops if self.attached else ''} again"
+        if told:
+            raise Problem(
+                f"{told.what}; {back}{self._after()}", why=told.why, remedy=told.remedy
+            ) from failure
+        self.tell(back)
+
+    def _after(self) -> str:
+        gap = self.gap()
+        return f", after {gap.seconds:.2f} s" if gap else ""
+
+    def perform(self, action: Action) -> None:  # noqa: C901, PLR0912 - one case for each action
         """Do one thing."""
         match action:
             case Discard(container):
+                self._await_stops()
                 self.runtimes[container.driver].remove(container.id)
             case Create():
                 self._runtime.create(self._spec)
@@ -82,13 +133,28 @@ class Stage:
                 self.tell(f"starting {self._spec.name}")
                 self._runtime.start(self._spec.name)
             case AwaitAttachment():
-                self.tell("waiting for the kernel")
-                self._await_attachment()
-            case Stop(container):
+                self._await_attachment(self._runtime, self._spec.name, self.timeout_s)
+            case Stop(container, is_awaited):
                 self.tell(f"stopping {container.name}")
-                self.runtimes[container.driver].stop(container.id, grace_s=self.grace_s)
+                self._stop(container, is_awaited=is_awaited)
             case AwaitRelease(container):
                 self._await_release(container)
+            case EndProcess(process):
+                self.tell(f"ending process {process.pid} ({process.command})")
+                self.stopped_at = time.monotonic()
+                ending.end_process(self.root, process, grace_s=self.grace_s)
+            case Eject(is_blind):
+                self.tell("ejecting the scheduler")
+                ending.eject(self.root, is_blind=is_blind)
+            case AwaitFree(ignored):
+                self._await_free(ignored)
+            case Restart(container):
+                self._restart(container)
+            case AwaitReturn(container):
+                patience_s = max(self.timeout_s, _RETURN_TIMEOUT_S)
+                self._await_attachment(self.runtimes[container.driver], container.id, patience_s)
+            case _:
+                assert_never(action)
 
     def clear(self) -> None:
         """Remove what was created; the failure that led here is told, not what comes on top."""
@@ -96,6 +162,11 @@ class Stage:
             self._runtime.stop(self._spec.name, grace_s=self.grace_s)
         with suppress(ContainerRuntimeError):
             self._runtime.remove(self._spec.name)
+
+    @property
+    def name(self) -> str:
+        """Of the container that is asked for."""
+        return self._spec.name
 
     @property
     def _runtime(self) -> Runtime:
@@ -107,17 +178,38 @@ class Stage:
             raise TypeError("the plan creates a container, and none was asked for")
         return self.spec
 
-    def _await_attachment(self) -> None:
-        found = self._runtime.inspect(self._spec.name)
+    def _stop(self, container: Known, *, is_awaited: bool) -> None:
+        self.stopped_at = time.monotonic()
+        stop = self.runtimes[container.driver].stop
+        self.stops.append(self.pool.submit(stop, container.id, grace_s=self.grace_s))
+        if is_awaited:
+            self._await_stops()
+
+    def _await_stops(self) -> None:
+        """Until what was told to stop has; raises what hindered it."""
+        while self.stops:
+            self.stops.pop().result()
+
+    def _restart(self, container: Known) -> None:
+        self._await_stops()
+        runtime = self.runtimes[container.driver]
+        if runtime.inspect(container.id).state is not State.RUNNING:
+            self.tell(f"starting {container.name} again")
+            runtime.start(container.id)
+
+    def _await_attachment(self, runtime: Runtime, word: str, timeout_s: float) -> None:
+        self.tell("waiting for the kernel")
+        found = runtime.inspect(word)
         container = OurContainer(found.id, found.name, found.pid or 0)
-        deadline = time.monotonic() + self.timeout_s
+        deadline = time.monotonic() + timeout_s
         course, seen = self._look(container, deadline)
         while course is Course.WAITING:
             time.sleep(_POLL_S)
             course, seen = self._look(container, deadline)
         if course is not Course.ATTACHED:
-            raise problem(self._failure(course, seen))
-        self.attached = seen
+            evidence = self._evidence(runtime, found.name, course, seen)
+            raise problem(explain_failure(found.name, course, evidence, timeout_s=timeout_s))
+        self.attached, self.attached_at = seen, time.monotonic()
 
     def _look(self, container: OurContainer, deadline: float) -> tuple[Course, HostObservation]:
         # in this order: what lives now may have attached something by the time the kernel is asked
@@ -126,42 +218,87 @@ class Stage:
         is_over = time.monotonic() >= deadline
         return judge_start(seen, container, is_alive=is_alive, is_over=is_over), seen
 
-    def _failure(self, course: Course, seen: HostObservation) -> Refused:
-        name = self._spec.name
-        ended = self._runtime.wait(name, timeout_s=5) if course is Course.ENDED else None
-        log = kmsg.read(self.root, after_seq=self.log_seq)
-        evidence = Evidence(
-            str(ended or ""), _kernel_words(log), self._last_words(), attribute(seen.proof, [])
+    def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
+        ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
+        # what was stopped for this one has left its end in the log, too
+        log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
+        return Evidence(
+            str(ended or ""), _kernel_words(log), written(runtime, name), attribute(seen.proof, [])
         )
-        return explain_failure(name, course, evidence, timeout_s=self.timeout_s)
-
-    def _last_words(self) -> str:
-        try:
-            outputs = self._runtime.logs(self._spec.name, tail=_LAST_LINES)
-            return joined(outputs)
-        except ContainerRuntimeError:
-            return ""
 
     def _await_release(self, container: Known) -> None:
-        deadline = time.monotonic() + _RELEASE_TIMEOUT_S
-        while True:
+        def is_reached() -> bool:
             seen = observation.observe(self.root)
-            if is_released(seen, ownership.gather(self.root).processes, container.ours):
-                break
+            return is_released(seen, ownership.gather(self.root).processes, container.ours)
+
+        self._await(
+            is_reached, f"{container.name} was stopped, but the kernel has not let go of its scheduler"
+        )
+
+    def _await_free(self, ignored: tuple[int, ...]) -> None:
+        def is_reached() -> bool:
+            kernel = sysfs.read(self.root)
+            if kernel.state is not KernelState.DISABLED:  # processes need not be looked at: that takes long
+                return False
+            return is_free(kernel, leftovers(kernel, ownership.gather(self.root)), ignored)
+
+        self._await(is_reached, "the kernel is not free for another scheduler")
+
+    def _await(self, is_reached: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + self.grace_s + _RELEASE_TIMEOUT_S
+        while not is_reached():
+            if all(each.done() for each in self.stops):
+                self._await_stops()
             if time.monotonic() > deadline:
-                raise Problem(
-                    f"{container.name} was stopped, but the kernel has not let go of its scheduler",
-                    why=f"it says `{seen.kernel.state}`",
-                    remedy="`schedctl status` says who holds it",
-                )
-            time.sleep(_POLL_S)
-        if remains := left_in_kernel(seen):
-            raise problem(remains)
+                raise Problem(otherwise, why=self._holders(), remedy=_CLEAR_UP)
+            time.sleep(_SHORT_POLL_S)
+
+    def _holders(self) -> str:
+        kernel = sysfs.read(self.root)
+        left = leftovers(kernel, ownership.gather(self.root)).processes
+        named = "".join(f"; process {each.pid} ({each.command}) holds an old one" for each in left)
+        return f"it says `{kernel.state}`{named}"
+
+    def gap(self) -> Gap | None:
+        """How long the kernel ran its own scheduler in between; None if it did not, as far as was seen."""
+        if self.attached is None or self.stopped_at is None:
+            return None
+        logged = gap_us(kmsg.read(self.root, after_seq=self.log_seq), self.attached.kernel.ops or "")
+        if logged is not None:
+            return Gap(logged / 1e6, "kernel-log")
+        return Gap(self.attached_at - self.stopped_at, "observation")
+
+
+def decided(decision: Decision | Refused) -> Decision:
+    """The decision; a refusal is told as a problem."""
+    if isinstance(decision, Refused):
+        raise problem(decision)
+    return decision
 
 
 def problem(refused: Refused) -> Problem:
     """A refusal, as users are told problems."""
     return Problem(refused.what, why=refused.why, remedy=refused.remedy)
+
+
+def without_return(first: Problem, second: Problem | None) -> Problem:
+    """What to say when a switch failed, and the way back as well."""
+    also = (
+        ": ".join(filter(None, (second.what, second.why))) if second else "of something that nobody foresaw"
+    )
+    return Problem(
+        f"{first.what}; and what ran before did not come back",
+        why="; ".join(filter(None, (first.why, f"it did not come back because {also}"))),
+        remedy="`schedctl status` says what is there; `schedctl run NAME` starts a scheduler anew",
+    )
+
+
+def written(runtime: Runtime, name: str) -> str:
+    """The last lines of a container's output, on one line; empty if there are none."""
+    try:
+        return joined(runtime.logs(name, tail=_LAST_LINES))
+    except ContainerRuntimeError:
+        return ""
 
 
 def joined(outputs: Iterator[Output]) -> str:

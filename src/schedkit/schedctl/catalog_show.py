@@ -10,6 +10,7 @@ import msgspec
 from schedkit.model.catalog import Layer, UnknownName, choose, stack
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.catalogs import Provenance
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.facts import Facts, facts, rows
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.results import Result
@@ -32,7 +33,7 @@ class CatalogShown(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_images)
 @click.pass_obj
 @answering
 def command(settings: Settings, name: str | None) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -17,15 +18,17 @@ from schedkit.model.readiness import (
     seccomp_allows_bpf,
     summarize,
 )
-from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.runtimes.errors import ContainerRuntimeError, NotPermittedError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import wiring
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import ExitCode
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
-_SECCOMP = Path("usr/share/containers/seccomp.json")
+# Podman's profile: the machine's own before that of the distribution
+_SECCOMP = (Path("etc/containers/seccomp.json"), Path("usr/share/containers/seccomp.json"))
 _LARGEST_PROFILE = 1 << 20
 
 
@@ -37,15 +40,36 @@ class Diagnosis(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--kernel-config", type=click.Path(path_type=Path), help="Check a kernel by its config file.")
-@click.option("--btf", type=click.Path(path_type=Path), help="Check a kernel by its BTF file.")
+@click.option(
+    "--image", metavar="NAME|IMAGE", shell_complete=complete_images, help="Also check what this image needs."
+)
+@click.option(
+    "--kernel-config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Check a kernel that does not run yet, by its config.",
+)
+@click.option(
+    "--btf",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Check a kernel that does not run yet, by its BTF.",
+)
 @click.pass_obj
 @answering
-def command(settings: Settings, kernel_config: Path | None, btf: Path | None) -> Answer:
-    """Check whether this machine can run schedulers; exits 1 if it cannot."""
-    if kernel_config or btf:  # of a kernel that does not run yet
-        return answer(Facts(machine.describe(config=kernel_config, btf=btf)))
-    return answer(Facts(machine.observe(wiring.ROOT), ask(wiring.ROOT, settings)))
+def command(settings: Settings, image: str | None, kernel_config: Path | None, btf: Path | None) -> Answer:
+    """Check whether this machine can run schedulers; exits 1 if it cannot.
+
+    With --kernel-config or --btf the kernel of these files is checked, and nothing of this machine.
+    """
+    needs = None
+    if image is not None:
+        from schedkit.schedctl.imageneeds import find_needs  # noqa: PLC0415 - registries, only for who asks
+
+        needs = find_needs(settings, image)
+    if kernel_config or btf:
+        return answer(Facts(machine.describe(config=kernel_config, btf=btf), image=needs))
+    return answer(Facts(machine.observe(wiring.ROOT), ask(wiring.ROOT, settings), needs))
 
 
 def ask(root: Path, settings: Settings) -> tuple[RuntimeFacts, ...]:
@@ -59,18 +83,19 @@ def _facts(root: Path, settings: Settings, driver: str, runtime: Runtime) -> Run
     try:
         version = runtime.version()
     except ContainerRuntimeError as error:
-        return RuntimeFacts(driver, socket, problem=str(error).removesuffix(f"; {error.hint}"))
+        # it runs, and whoever may not ask it need not start it
+        remedy = error.hint if isinstance(error, NotPermittedError) else ""
+        return RuntimeFacts(driver, socket, problem=str(error).removesuffix(f"; {error.hint}"), remedy=remedy)
     return RuntimeFacts(
         driver, socket, version=version, allows_bpf=_allows_bpf(root) if driver == "podman" else None
     )
 
 
 def _allows_bpf(root: Path) -> bool | None:
-    try:
-        with (root / _SECCOMP).open("rb") as file:
+    for profile in _SECCOMP:
+        with suppress(OSError), (root / profile).open("rb") as file:
             return seccomp_allows_bpf(file.read(_LARGEST_PROFILE))
-    except OSError:
-        return None
+    return None
 
 
 def answer(facts: Facts) -> Answer:

@@ -5,7 +5,6 @@ Every failure that a user may meet becomes a `Problem`; any other is a mistake o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +20,19 @@ class ExitCode(IntEnum):
     """What scripts may rely on. `run --attach` ends with the container's own code."""
 
     DONE = 0
-    FAILED = 1  # also: refused
-    DISCREPANCY = 2  # only `status`: kernel and containers do not agree
+    FAILED = 1
+    DISCREPANCY = 2
     USAGE = os.EX_USAGE
     OUTPUT_LOST = os.EX_IOERR
+
+
+MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell them
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed, or refused; of `doctor`: schedulers cannot run here",
+    ExitCode.DISCREPANCY: "only `status`: kernel and containers do not agree",
+    ExitCode.USAGE: "the command line cannot be understood",
+    ExitCode.OUTPUT_LOST: "the output could not be written",
+}
 
 
 class Problem(Exception):  # noqa: N818 - it is told to a user, who met a problem, not an error of ours
@@ -36,6 +44,8 @@ class Problem(Exception):  # noqa: N818 - it is told to a user, who met a proble
 
     def as_json(self) -> str:
         """For programs; the same three parts, in characters that no terminal obeys."""
+        import json  # noqa: PLC0415 - people are told in text
+
         parts = {"what": self.what, "why": self.why, "next": self.remedy}
         return json.dumps({"schema_version": SCHEMA_VERSION, "error": parts})
 

@@ -7,7 +7,7 @@ from shlex import join
 
 import msgspec
 
-from schedkit.model.catalog import CpuContract, Listed, Needs
+from schedkit.model.catalog import CpuContract, Listed, Measured, Needs
 
 _UNKNOWN = "not known"
 
@@ -29,7 +29,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     cpu_contract: CpuFacts | None
     architectures: tuple[str, ...] | None
     measured: bool | None
+    measurement: MeasurementFacts | None  # null: schedkit did not measure it
     sources: tuple[str, ...]
+    version: str | None  # that schedkit's recipe builds
 
 
 class NeedsFacts(msgspec.Struct, frozen=True):
@@ -50,6 +52,22 @@ class CpuFacts(msgspec.Struct, frozen=True):
     note: str | None
 
 
+class MeasurementFacts(msgspec.Struct, frozen=True):
+    """What was measured, where and when, and what was seen."""
+
+    version: str
+    kernel: str
+    machine: str
+    date: str
+    ops: str
+    attach_seconds: float
+    exit_code: int
+    exit_words: str | None
+    exit_reason: str | None
+    stats_socket: str | None
+    without: Mapping[str, str]
+
+
 def facts(listed: Listed) -> Facts:
     """The entry in the words of answers."""
     entry = listed.entry
@@ -63,6 +81,8 @@ def facts(listed: Listed) -> Facts:
             needs.host_pid, needs.boot_config, needs.writable_run, needs.capabilities, needs.kernel_options
         ),
         cpu_contract=_cpu(entry.cpu_contract),
+        measured=entry.measured if entry.measured is None else bool(entry.measured),
+        measurement=_measurement(entry.measured),
         **plain,
     )
 
@@ -76,13 +96,21 @@ _SAME = (
     "stats",
     "presets",
     "architectures",
-    "measured",
     "sources",
+    "version",
 )
 
 
 def _cpu(contract: CpuContract | None) -> CpuFacts | None:
     return CpuFacts(contract.honours, contract.honours_with, contract.note) if contract else None
+
+
+def _measurement(measured: Measured | bool | None) -> MeasurementFacts | None:  # noqa: FBT001 - as it is written
+    return (
+        msgspec.convert(msgspec.structs.asdict(measured), MeasurementFacts)
+        if isinstance(measured, Measured)
+        else None
+    )
 
 
 def rows(known: Facts) -> list[tuple[str, str]]:
@@ -99,10 +127,22 @@ def rows(known: Facts) -> list[tuple[str, str]]:
         ("Needs", "\n".join(_needs(known.needs)) or _UNKNOWN),
         ("CPU contract", "\n".join(_honoured(known.cpu_contract))),
         ("Architectures", ", ".join(known.architectures) if known.architectures else _UNKNOWN),
-        ("Measured", answer(known.measured, "yes", "no")),
+        ("Measured", _measured(known)),
         ("Facts from", "\n".join(known.sources) or _UNKNOWN),
         ("Catalog", known.origin),
     ]
+
+
+def _measured(known: Facts) -> str:
+    if (seen := known.measurement) is None:
+        return answer(known.measured, "yes", "no")
+    ended = f"{seen.exit_code}" + (f" ({seen.exit_words})" if seen.exit_words else "")
+    lines = [
+        f"version {seen.version} on kernel {seen.kernel}, {seen.date}",
+        f"attached after {seen.attach_seconds:g} s ({seen.machine})",
+        f"exit code after SIGTERM: {ended}",
+    ]
+    return "\n".join([*lines, *([f"statistics at {seen.stats_socket}"] if seen.stats_socket else [])])
 
 
 def answer(known: bool | None, yes: str, no: str) -> str:  # noqa: FBT001 - it is the answer itself

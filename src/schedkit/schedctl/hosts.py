@@ -14,6 +14,7 @@ from schedkit.kernel import observation
 from schedkit.model.host import HostObservation, OurContainer, should_wait
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError
+from schedkit.schedctl.labels import DIGEST, OPTIONS
 
 if TYPE_CHECKING:
     from schedkit.model.lifecycle import Host, Known
@@ -44,7 +45,8 @@ class Found(NamedTuple):
         from schedkit.model.lifecycle import Known  # noqa: PLC0415 - `status` changes nothing
 
         one = self.container
-        return Known(self.driver, one.id, one.name, self.is_running, one.pid or 0)
+        digest, options = (one.labels.get(label, "") for label in (DIGEST, OPTIONS))
+        return Known(self.driver, one.id, one.name, self.is_running, one.pid or 0, digest, options)
 
 
 class Look(NamedTuple):
@@ -67,6 +69,23 @@ class Look(NamedTuple):
 
         known = None if self.containers is None else tuple(each.known for each in self.containers)
         return Host(self.observation, known, silent=self.silent)
+
+
+class Survey(NamedTuple):
+    """A look, and what is left of schedulers that the kernel has ejected."""
+
+    look: Look
+    host: Host
+
+
+def survey(root: Path, runtimes: Mapping[str, Runtime]) -> Survey:
+    """All that a change is decided from."""
+    from schedkit.kernel import ownership  # noqa: PLC0415 - `status` changes nothing
+    from schedkit.model.evidence import leftovers  # noqa: PLC0415 - as above
+
+    seen = look(root, runtimes)
+    lingering = leftovers(seen.observation.kernel, ownership.gather(root))
+    return Survey(seen, seen.host._replace(lingering=lingering))
 
 
 def look(root: Path, runtimes: Mapping[str, Runtime]) -> Look:

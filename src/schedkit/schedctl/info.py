@@ -11,6 +11,7 @@ from schedkit.model.imageconfigs import MIN_KERNEL, OCI, platform_of
 from schedkit.oci.inspection import Inspected, inspect
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.facts import Facts, facts, rows
 from schedkit.schedctl.output import Answer, Block, Fields, answering
@@ -33,7 +34,7 @@ class ImageInfo(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("image", metavar="NAME|IMAGE")
+@click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
 @click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
 @click.pass_obj
 @answering

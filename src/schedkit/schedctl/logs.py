@@ -11,6 +11,7 @@ from schedkit.model.lifecycle import Refused, choose
 from schedkit.runtimes.containers import Output, Stream
 from schedkit.schedctl import hosts, wiring
 from schedkit.schedctl.acting import problem
+from schedkit.schedctl.completions import complete_containers
 from schedkit.schedctl.errors import printable
 from schedkit.schedctl.output import telling_problems
 from schedkit.schedctl.ps import no_runtime
@@ -18,7 +19,7 @@ from schedkit.schedctl.settings import Settings
 
 
 @click.command()
-@click.argument("container", metavar="[ID|NAME]", required=False)
+@click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
 @click.option("-f", "--follow", is_flag=True, help="Go on until its end.")
 @click.option("-n", "--tail", type=click.IntRange(min=0), help="Only so many of the last lines.")
 @click.pass_obj

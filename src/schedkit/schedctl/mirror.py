@@ -11,6 +11,7 @@ from schedkit.model.images import DEFAULT_TAG, Reference, Repository
 from schedkit.oci.copying import Copied, copy
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, Table, answering
 from schedkit.schedctl.places import layout_folder, parse_prefix
@@ -37,7 +38,7 @@ class Mirrored(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("images", nargs=-1, required=True, metavar="NAME|IMAGE...")
+@click.argument("images", nargs=-1, required=True, metavar="NAME|IMAGE...", shell_complete=complete_images)
 @click.option("--to", required=True, metavar="REGISTRY[/PREFIX]|oci:FOLDER", help="Where the copies go.")
 @click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
 @click.pass_obj

@@ -7,7 +7,6 @@ A verb returns an `Answer`: a result whose schema is published, and the same for
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import click
 
 from schedkit.schedctl.errors import ExitCode, explain, printable, report
+from schedkit.schedctl.options import option
 
 if TYPE_CHECKING:  # msgspec takes longer to import than `status` takes for all the rest
     from schedkit.schedctl.results import Result
 
 Format: TypeAlias = Literal["text", "json", "yaml"]
-FORMATS: tuple[Format, ...] = ("text", "json", "yaml")
 
 
 class Table(NamedTuple):
@@ -52,9 +51,7 @@ class Answer(NamedTuple):
 def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
     """The verb with `-o`: its answer is printed, its problems are explained, and its exit code counts."""
 
-    @click.option(
-        "-o", "--output", type=click.Choice(FORMATS), default="text", help="How to print the answer."
-    )
+    @option("output")
     @functools.wraps(verb)
     def command(*args: Any, output: Format, **settings: Any) -> None:  # noqa: ANN401 - click passes what the verb declared
         with telling_problems(as_json=output == "json"):
@@ -93,11 +90,17 @@ def render(answer: Answer, output: Format) -> str:
     """The answer as it is piped, with the line break at its end."""
     match output:
         case "json":
-            return json.dumps(_plain(answer.result), indent=2, ensure_ascii=False) + "\n"
+            return _json(answer.result)
         case "yaml":
             return _yaml(answer.result)
         case "text":
             return "".join(f"{line}\n" for line in render_lines(answer.text))
+
+
+def _json(result: Result | Mapping[str, Any]) -> str:
+    import json  # noqa: PLC0415 - people are answered in text
+
+    return json.dumps(_plain(result), indent=2, ensure_ascii=False) + "\n"
 
 
 def _yaml(result: Result | Mapping[str, Any]) -> str:

@@ -1,17 +1,180 @@
-"""What is said before the verb: where containers run, which catalog counts, and where images are read."""
+"""What a user may decide once for all calls: one table, of which everything about it follows.
+
+Flags, environment variables, keys of configuration files, their defaults and their documentation are all
+made from `SETTINGS`. What is decided before the verb reaches it as `Settings`.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["text", "choice", "path", "place", "words", "seconds", "switch"]
+Value: TypeAlias = str | float | bool | tuple[str, ...] | None
+
+DRIVERS = ("podman", "containerd")
+FORMATS = ("text", "json", "yaml")
 
 
 class Settings(NamedTuple):
-    """The flags of `schedctl` itself."""
+    """What is said before the verb."""
 
     driver: str = "podman"
-    socket: str | None = None  # None: the driver's usual one
+    socket: str | None = None  # None: the one of `podman_socket` or `containerd_socket`
+    podman_socket: str = "/run/podman/podman.sock"
+    containerd_socket: str = "/run/containerd/containerd.sock"
     catalog: str | None = None  # None: none but the shipped and the updated one
     registry_ca: str | None = None  # authorities to trust beside the system's
     insecure_registries: tuple[str, ...] = ()  # hosts that are asked without TLS; loopback always is
     registry_mirrors: tuple[str, ...] = ()  # ORIGIN=COPY: where else images are read, and before their origin
     layout: str | None = None  # a folder that images are read from; None: they come from registries
+
+
+class Setting(NamedTuple):
+    """One decision, and every way to make it."""
+
+    name: str  # of the parameter
+    help: str
+    flags: tuple[str, ...]
+    variable: str
+    key: str | None = None  # in configuration files; None: it must be said each time
+    kind: Kind = "text"
+    default: Value = None
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_before_the_verb(self) -> bool:
+        """Whether its flag is one of `schedctl` itself."""
+        return self.name in Settings._fields
+
+
+_USUAL = Settings()
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "driver",
+        "What runs the containers.",
+        ("-d", "--driver"),
+        "SCHEDCTL_DRIVER",
+        "driver",
+        kind="choice",
+        choices=DRIVERS,
+        default=_USUAL.driver,
+    ),
+    # not in files: there it would also be taken for that of a driver which is chosen by a flag
+    Setting("socket", "The driver's socket.", ("--socket",), "SCHEDCTL_SOCKET", metavar="PATH"),
+    Setting(
+        "podman_socket",
+        "Podman's socket.",
+        ("--podman-socket",),
+        "SCHEDCTL_PODMAN_SOCKET",
+        "podman-socket",
+        kind="path",
+        metavar="PATH",
+        default=_USUAL.podman_socket,
+    ),
+    Setting(
+        "containerd_socket",
+        "containerd's socket.",
+        ("--containerd-socket",),
+        "SCHEDCTL_CONTAINERD_SOCKET",
+        "containerd-socket",
+        kind="path",
+        metavar="PATH",
+        default=_USUAL.containerd_socket,
+    ),
+    Setting(
+        "catalog",
+        "A catalog above all others.",
+        ("--catalog",),
+        "SCHEDCTL_CATALOG",
+        "catalog",
+        kind="place",
+        metavar="PATH|URL",
+    ),
+    Setting(
+        "registry_ca",
+        "Authorities that registries may use.",
+        ("--registry-ca",),
+        "SCHEDCTL_REGISTRY_CA",
+        "registry-ca",
+        kind="path",
+        metavar="FILE",
+    ),
+    Setting(
+        "insecure_registries",
+        "A registry that is asked without TLS.",
+        ("--insecure-registry",),
+        "SCHEDCTL_INSECURE_REGISTRY",
+        "insecure-registries",
+        kind="words",
+        default=(),
+        metavar="HOST",
+    ),
+    Setting(
+        "registry_mirrors",
+        "Where images of ORIGIN are looked for first.",
+        ("--registry-mirror",),
+        "SCHEDCTL_REGISTRY_MIRROR",
+        "registry-mirrors",
+        kind="words",
+        default=(),
+        metavar="ORIGIN=COPY",
+    ),
+    Setting(
+        "layout",
+        "Read images from this OCI layout alone.",
+        ("--layout",),
+        "SCHEDCTL_LAYOUT",
+        "layout",
+        kind="path",
+        metavar="FOLDER",
+    ),
+    Setting(
+        "trust_policy",
+        "Whom to trust, instead of schedkit's own workflows.",
+        ("--trust-policy",),
+        "SCHEDCTL_TRUST_POLICY",
+        "trust-policy",
+        kind="path",
+        metavar="PATH",
+    ),
+    # not in files: who gives up signatures for good writes a policy, and reads there what it means
+    Setting(
+        "allow_unsigned",
+        "Do not ask who signed it.",
+        ("--allow-unsigned",),
+        "SCHEDCTL_ALLOW_UNSIGNED",
+        kind="switch",
+        default=False,
+    ),
+    Setting(
+        "timeout_s",
+        "Seconds that the kernel may take to confirm a scheduler.",
+        ("--timeout",),
+        "SCHEDCTL_TIMEOUT",
+        "timeout",
+        kind="seconds",
+        default=30.0,
+        metavar="SECONDS",
+    ),
+    Setting(
+        "grace_s",
+        "Seconds that a scheduler may take to end before it is killed.",
+        ("--grace",),
+        "SCHEDCTL_GRACE",
+        "grace",
+        kind="seconds",
+        default=10.0,
+        metavar="SECONDS",
+    ),
+    Setting(
+        "output",
+        "How to print the answer.",
+        ("-o", "--output"),
+        "SCHEDCTL_OUTPUT",
+        "output",
+        kind="choice",
+        choices=FORMATS,
+        default="text",
+    ),
+)

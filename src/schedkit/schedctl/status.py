@@ -5,17 +5,21 @@ It is asked often, by people and by programs, and starts quickly: its answer is 
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import click
 
-from schedkit.model.host import Owner, OwnerKind, Verdict, judge
+from schedkit.model.host import Owner, OwnerKind, Status, Verdict, judge
 from schedkit.model.kernel import SchedExt, State
 from schedkit.schedctl import hosts, wiring
 from schedkit.schedctl.errors import SCHEMA_VERSION, ExitCode
 from schedkit.schedctl.hosts import Found, Look
 from schedkit.schedctl.output import Answer, Fields, answering
 from schedkit.schedctl.settings import Settings
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.port import Runtime
 
 
 class SchedulerShown(TypedDict):
@@ -54,6 +58,15 @@ class OwnerShown(TypedDict):
     reason: NotRequired[str]
 
 
+class LeftoverShown(TypedDict):
+    """A container of ours that does not run: it has ended, or a change was interrupted before it began."""
+
+    name: str
+    container_id: str
+    driver: str
+    state: str  # created, exited or unknown
+
+
 class StatusShown(TypedDict):
     """What is optional is absent when there is no such thing."""
 
@@ -64,26 +77,60 @@ class StatusShown(TypedDict):
     kernel: KernelShown
     owner: NotRequired[OwnerShown]
     discrepancy: NotRequired[str]
+    kernel_words: NotRequired[str]  # why our container is not attached, by the kernel
+    last_words: NotRequired[str]  # and by its scheduler
+    leftovers: NotRequired[list[LeftoverShown]]
     message: str
     next: str
+    observed_at: NotRequired[str]  # only with --watch
 
 
 @click.command()
-@click.pass_obj
+@click.option("-w", "--watch", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@click.pass_context
 @answering
-def command(settings: Settings) -> Answer:
-    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree."""
-    look = hosts.look(wiring.ROOT, wiring.runtimes(settings))
-    return answer(look, settings.driver)
+def command(ctx: click.Context, *, watch: bool) -> Answer:
+    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree.
+
+    With --watch it exits 0, and -o json prints one object on each line.
+    """
+    settings: Settings = ctx.obj
+    if watch:
+        from schedkit.schedctl import watching  # noqa: PLC0415 - most ask once
+
+        watching.follow(lambda: look_at(settings), ctx.params["output"])
+    return look_at(settings)
 
 
-def answer(look: Look, driver: str) -> Answer:
-    """The answer to one look; `driver` is the one to name when no container of ours runs."""
+def look_at(settings: Settings) -> Answer:
+    """The answer to a look at this machine."""
+    runtimes = wiring.runtimes(settings)
+    look = hosts.look(wiring.ROOT, runtimes)
+    return answer(look, settings.driver, lambda found: _reasons(found, runtimes))
+
+
+def _reasons(found: Found, runtimes: Mapping[str, Runtime]) -> tuple[str, str]:
+    from schedkit.schedctl import reasons  # noqa: PLC0415 - most answers go without
+
+    return reasons.find(wiring.ROOT, runtimes, found)
+
+
+def _unexplained(found: Found) -> tuple[str, str]:  # noqa: ARG001 - nothing is known about any
+    return "", ""
+
+
+def answer(look: Look, driver: str, explain: Callable[[Found], tuple[str, str]] = _unexplained) -> Answer:
+    """The answer to one look; `driver` is the one to name when no container of ours runs.
+
+    `explain` says, in the words of the kernel and of the scheduler, why a container is not in the kernel.
+    """
     running = look.running
     ours = None if running is None else [each.ours for each in running]
     verdict = judge(look.observation, ours, silent=look.silent)
     scheduler = _scheduler(look, verdict.owner)
     shown = describe(look, verdict, scheduler, driver)
+    if scheduler and verdict.status is Status.DETACHED:
+        _add_words(shown, *explain(scheduler))
     code = ExitCode.DISCREPANCY if verdict.exit_code else ExitCode.DONE
     return Answer(shown, [_text(shown)], code, look.problems)
 
@@ -110,7 +157,21 @@ def describe(look: Look, verdict: Verdict, scheduler: Found | None, driver: str)
         shown["owner"] = _owner(verdict.owner)
     if verdict.exit_code:
         shown["discrepancy"] = verdict.words
+    if left := [_left_over(each) for each in look.containers or () if not each.is_running]:
+        shown["leftovers"] = left
     return shown
+
+
+def _add_words(shown: StatusShown, kernel_words: str, last_words: str) -> None:
+    if kernel_words:
+        shown["kernel_words"] = kernel_words
+    if last_words:
+        shown["last_words"] = last_words
+
+
+def _left_over(found: Found) -> LeftoverShown:
+    one = found.container
+    return LeftoverShown(name=one.name, container_id=one.id, driver=found.driver, state=one.state.value)
 
 
 def _shown(found: Found) -> SchedulerShown:
@@ -167,4 +228,20 @@ def _text(shown: StatusShown) -> Fields:
             ("Image", scheduler["image"]),
             ("Since", scheduler["started_at"] or "not known"),
         ]
-    return Fields([*pairs, ("Meaning", shown["message"]), ("Next", shown["next"])])
+    pairs.append(("Meaning", shown["message"]))
+    if words := shown.get("kernel_words"):
+        pairs.append(("Kernel says", words))
+    if words := shown.get("last_words"):
+        pairs.append(("Last words", words))
+    pairs += [("Left over", _words_about(each)) for each in shown.get("leftovers", ())]
+    return Fields([*pairs, ("Next", shown["next"])])
+
+
+def _words_about(left: LeftoverShown) -> str:
+    was = {"created": "was prepared and never started", "exited": "has ended"}.get(
+        left["state"], "is of no use"
+    )
+    name = left["name"] or left["container_id"][:12]
+    return (
+        f"container {name} {was}; the next `run` or `switch` removes it, and so does `schedctl stop {name}`"
+    )

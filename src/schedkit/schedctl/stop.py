@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from schedkit.model.lifecycle import Refused, choose, plan_stop
+from schedkit.model.kernel import SchedExt
+from schedkit.model.lifecycle import Known, choose, left_in_kernel, plan_stop
 from schedkit.schedctl import hosts, locking, wiring
-from schedkit.schedctl.acting import GRACE_S, Stage, problem
+from schedkit.schedctl.acting import Stage, decided, problem
+from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.ps import no_runtime
@@ -25,30 +30,31 @@ class ContainerStopped(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("container", metavar="[ID|NAME]", required=False)
-@click.option(
-    "--grace", "grace_s", type=float, default=GRACE_S, show_default=True, help="Seconds before it is killed."
-)
+@click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
+@option("grace_s")
 @click.option("--force", is_flag=True, help="Also where a Kubernetes pod has the scheduler.")
 @click.pass_obj
 @answering
 def command(settings: Settings, container: str | None, grace_s: float, *, force: bool) -> Answer:
     """Stop a scheduler and remove its container; without an argument the only one there is."""
     runtimes = wiring.runtimes(settings)
-    with locking.exclusive(wiring.LOCK, "stop"):
+    with locking.exclusive(wiring.LOCK, "stop", tell=tell):
         look = hosts.look(wiring.ROOT, runtimes)
         if look.containers is None:
             raise no_runtime(look.problems)
-        chosen = choose(look.host, container)
-        if isinstance(chosen, Refused):
-            raise problem(chosen)
-        plan = plan_stop(look.host, chosen, is_forced=force)
-        if isinstance(plan, Refused):
-            raise problem(plan)
+        chosen = decided(choose(look.host, container))
+        plan = decided(plan_stop(look.host, chosen, is_forced=force))
         Stage(wiring.ROOT, runtimes, chosen.driver, tell, grace_s=grace_s).play(plan)
-    kernel = hosts.settled(wiring.ROOT).kernel
+    seen = hosts.settled(wiring.ROOT)
+    if remains := left_in_kernel(seen):
+        raise problem(remains)
+    return answer(chosen, seen.kernel, look.problems)
+
+
+def answer(chosen: Known, kernel: SchedExt, problems: Sequence[str]) -> Answer:
+    """What is gone, and what the kernel runs since."""
     stopped = ContainerStopped(
         name=chosen.name, id=chosen.id, driver=chosen.driver, kernel_state=kernel.state.value, ops=kernel.ops
     )
     runs = kernel.ops or "its own scheduler"
-    return Answer(stopped, [f"stopped {chosen.name}; the kernel runs {runs}"], warnings=look.problems)
+    return Answer(stopped, [f"stopped {chosen.name}; the kernel runs {runs}"], warnings=problems)

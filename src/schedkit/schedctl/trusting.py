@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
 import msgspec
 
 from schedkit.model.images import Reference
 from schedkit.model.trust import InvalidPolicy, TrustPolicy, Verified, default_policy
 from schedkit.oci import rootfiles
+from schedkit.schedctl.options import option
 from schedkit.schedctl.places import data_folder, home
 
 if TYPE_CHECKING:
@@ -58,15 +58,7 @@ class Trust(msgspec.Struct, frozen=True):
             raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
 
 
-def trust_policy_option(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
-    """The flag by which every verb that verifies is told whom to trust."""
-    return click.option(
-        "--trust-policy",
-        envvar="SCHEDCTL_TRUST_POLICY",
-        show_envvar=True,
-        metavar="PATH",
-        help="Whom to trust, instead of schedkit's own workflows.",
-    )(command)
+trust_policy_option = option("trust_policy")  # of every verb that verifies
 
 
 def read_trust(path: str | None) -> Trust:

@@ -7,6 +7,7 @@ import click
 from schedkit.model.trust import Verified
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, Fields, answering
 from schedkit.schedctl.results import Result
@@ -27,7 +28,7 @@ class Signature(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("image", metavar="NAME|IMAGE")
+@click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
 @click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
 @trust_policy_option
 @click.pass_obj

@@ -7,6 +7,7 @@ import click
 from schedkit.model.versions import is_evidence, sort_versions
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
+from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.results import Result
@@ -21,7 +22,7 @@ class Versions(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("image", metavar="NAME|IMAGE")
+@click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
 @click.option("--all", "everything", is_flag=True, help="Also tags that hold signatures.")
 @click.pass_obj
 @answering

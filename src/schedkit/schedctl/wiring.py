@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.settings import Settings
+from schedkit.schedctl.settings import DRIVERS, Settings
 
 if TYPE_CHECKING:
     from schedkit.model.catalog import Layer, Listed
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 ROOT = Path("/")  # of the machine whose kernel is looked at
 LOCK = Path("/run/schedctl.lock")
-SOCKETS = {"podman": Path("/run/podman/podman.sock"), "containerd": Path("/run/containerd/containerd.sock")}
 
 
 def runtimes(settings: Settings) -> dict[str, Runtime]:
@@ -34,7 +33,7 @@ def runtimes(settings: Settings) -> dict[str, Runtime]:
 
 def drivers(settings: Settings) -> list[str]:
     """All of them, the chosen one first."""
-    return sorted(SOCKETS, key=lambda driver: driver != settings.driver)
+    return sorted(DRIVERS, key=lambda driver: driver != settings.driver)
 
 
 def _is_there(settings: Settings, driver: str) -> bool:
@@ -61,9 +60,9 @@ def runtime(settings: Settings, driver: str) -> Runtime:
 
 
 def socket_of(settings: Settings, driver: str) -> Path:
-    """Where the runtime listens; a socket that was named is that of the chosen driver."""
-    named = settings.socket if driver == settings.driver else None
-    return Path(named) if named else SOCKETS[driver]
+    """Where the runtime listens; `--socket` is about the chosen driver."""
+    usual = settings.podman_socket if driver == "podman" else settings.containerd_socket
+    return Path((settings.socket if driver == settings.driver else None) or usual)
 
 
 def layers(settings: Settings) -> list[Layer]:

@@ -85,6 +85,28 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
 )
 @_switch("--enable-http2", "Accepted for old manifests; servers speak HTTP/1.1 only.", default=False)
 @_flag(
+    "--trust-mode",
+    "What becomes of images that nobody trusted has signed, unless --trust-config is stricter.",
+    type=click.Choice(["off", "warn", "enforce"]),
+    default="off",
+    show_default=True,
+)
+@_flag(
+    "--trust-config",
+    "Folder with trust.yaml, the administrator's rules. Read again when it changes.",
+    type=click.Path(path_type=Path),
+)
+@_flag(
+    "--trust-interval",
+    "Seconds until a tag is looked at again; outages are retried sooner at first, then later.",
+    type=click.FloatRange(min=1),
+    default=600,
+    show_default=True,
+)
+@_flag("--registry-auth", "File with logins, as Docker and Podman write it.", type=click.Path(path_type=Path))
+@_flag("--registry-ca", "Authorities that registries may use.", type=click.Path(path_type=Path))
+@_flag("--insecure-registry", "A registry that is asked without TLS.", multiple=True, metavar="HOST")
+@_flag(
     "--log-format",
     "How logs look. auto: as text in a terminal, otherwise as JSON.",
     type=click.Choice(["auto", "json", "text"]),

@@ -18,6 +18,7 @@ from schedkit.kube.controller import Controller
 from schedkit.kube.resources import Key
 from schedkit.model.schedext import ConditionType, SchedExt
 from schedkit.sked.observing import Cluster
+from schedkit.sked.rulefiles import RuleFolder
 
 _DURATIONS_S = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60)
 _CONTENT = {"Content-Type": prometheus.CONTENT_TYPE_LATEST}
@@ -44,6 +45,9 @@ class Metrics:
             ["verb", "code"],
             registry=self.registry,
         )
+        self._verifications = prometheus.Counter(
+            "sked_verifications", "Answers of the verifier by kind.", ["outcome"], registry=self.registry
+        )
         build = {"version": __version__, "python": platform.python_version()}
         prometheus.Info("sked_build", "What runs here.", registry=self.registry).info(build)
         ProcessCollector(registry=self.registry)
@@ -57,9 +61,13 @@ class Metrics:
         """For `Client`."""
         self._requests.labels(verb, str(code)).inc()
 
-    def watch(self, cluster: Cluster, controllers: Iterable[Controller[Key]]) -> None:
+    def count_verification(self, outcome: str) -> None:
+        """For `Verifications`."""
+        self._verifications.labels(outcome).inc()
+
+    def watch(self, cluster: Cluster, controllers: Iterable[Controller[Key]], rules: RuleFolder) -> None:
         """Show what these hold, too, whenever somebody asks."""
-        self.registry.register(_Gauges(cluster, tuple(controllers)))
+        self.registry.register(_Gauges(cluster, tuple(controllers), rules))
 
     async def page(self, _: web.BaseRequest) -> web.Response:
         """All of it."""
@@ -69,8 +77,8 @@ class Metrics:
 class _Gauges(Collector):
     """Numbers that are looked up when asked for."""
 
-    def __init__(self, cluster: Cluster, controllers: tuple[Controller[Key], ...]) -> None:
-        self._cluster, self._controllers = cluster, controllers
+    def __init__(self, cluster: Cluster, controllers: tuple[Controller[Key], ...], rules: RuleFolder) -> None:
+        self._cluster, self._controllers, self._rules = cluster, controllers, rules
 
     def describe(self) -> Iterable[Metric]:
         """Nothing before it is asked for."""
@@ -87,6 +95,11 @@ class _Gauges(Collector):
         yield _gauge("sked_cached_objects", "Objects that are held in memory.", "resource", sizes)
         states = Tally(_state(each) for each in self._cluster.schedexts.store)
         yield _gauge("sked_schedexts", "SchedExts by the reason of Deployed.", "state", states)
+        mode = str(self._rules.rules.mode) if self._rules.rules else "unknown"
+        readable = {mode: float(not self._rules.complaint)}
+        yield _gauge(
+            "sked_trust_rules_readable", "1: the rules of now count; 0: mend them.", "mode", readable
+        )
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -45,6 +45,7 @@ from schedkit.model.plans import (
 from schedkit.model.schedext import SchedExt
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
 from schedkit.sked.observing import Cluster
+from schedkit.sked.verifying import Verifications
 
 _log = structlog.get_logger()
 
@@ -59,12 +60,19 @@ LOOK_AGAIN_S = 10.0
 
 
 class Reconciler:
-    """Both controllers of SchedExts, and what they need to know."""
+    """The controllers of SchedExts, and what they need to know."""
 
     def __init__(
-        self, cluster: Cluster, client: Client, recorder: Recorder, *, observe: Observer | None = None
+        self,
+        cluster: Cluster,
+        client: Client,
+        recorder: Recorder,
+        verifications: Verifications,
+        *,
+        observe: Observer | None = None,
     ) -> None:
         self._cluster, self._client, self._recorder = cluster, client, recorder
+        self._verifications = verifications
         self._refusals: dict[Key, str] = {}  # what the API server said to the last write, if it refused it
         # whose DaemonSet this process has written, or failed to: what keeps one from being written is not
         # known before, and a status without it would be taken back a moment later
@@ -84,8 +92,8 @@ class Reconciler:
 
     @property
     def controllers(self) -> tuple[Controller[Key], ...]:
-        """Both, the more urgent first."""
-        return (self.deploying, self.reporting)
+        """All that work on SchedExts, the more urgent first."""
+        return (self.deploying, self.reporting, *self._verifications.controllers)
 
     # Observe
 
@@ -95,6 +103,12 @@ class Reconciler:
         cluster.daemon_sets.listen(self._daemon_set_changed)
         cluster.pods.subscribe(self._wake_reporting, _schedext_of_pod)
         cluster.refused_pods.subscribe(self._wake_reporting, _schedext_of_event)
+        self._verifications.listen(self.deploying.queue.add)
+
+    def decide_anew(self) -> None:
+        """About all of them: the rules are others."""
+        for schedext in self._cluster.schedexts.store:
+            self.deploying.queue.add(key_of(schedext))
 
     def _schedext_changed(self, old: SchedExt | None, new: SchedExt | None) -> None:
         changed = new or old
@@ -124,7 +138,8 @@ class Reconciler:
             self.reporting.queue.add(key, after_s=0 if is_seen else _DAEMON_SET_SETTLES_S)
 
     def _observe(self, key: Key) -> Observation | None:
-        return self._cluster.observe(key, dt.datetime.now(dt.UTC), self._refusals.get(key))
+        seen = self._cluster.observe(key, dt.datetime.now(dt.UTC), self._refusals.get(key))
+        return self._verifications.complete(key, seen) if seen else None
 
     # Decide and act
 
@@ -256,6 +271,7 @@ class Reconciler:
         self._tried.discard(key)
         self._yielding.pop(key, None)
         self._cluster.sight(key, None)
+        self._verifications.forget(key)
 
 
 async def _in_steps(steps: Generator[None, None, Plan]) -> Plan:

@@ -38,6 +38,12 @@ class Settings:
     metrics_secure: bool
     metrics_cert_path: Path | None  # None: a certificate that nobody signed
     enable_http2: bool
+    trust_mode: str  # the least strict that counts
+    trust_config: Path | None  # None: nobody wrote rules
+    trust_interval: float  # seconds
+    registry_auth: Path | None  # None: registries are asked without a login
+    registry_ca: Path | None  # None: the system's authorities alone
+    insecure_registry: tuple[str, ...]
     log_format: str
     log_level: str
 

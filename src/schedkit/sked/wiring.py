@@ -23,6 +23,7 @@ from schedkit.kube.client import Client
 from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
+from schedkit.model.trustrules import TrustMode
 from schedkit.sked import certificates
 from schedkit.sked.authorization import Gatekeeper
 from schedkit.sked.metrics import Metrics
@@ -30,8 +31,10 @@ from schedkit.sked.observing import Cluster
 from schedkit.sked.permissions import LEASE_NAME
 from schedkit.sked.probes import Health
 from schedkit.sked.reconcile import Reconciler
+from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.serving import listening
 from schedkit.sked.settings import Address, Settings
+from schedkit.sked.verifying import Access, Verifications
 
 CONTROLLER = "sked.schedkit.io/manager"
 # the work at hand, then events about it, then the lease: all before the kubelet's patience ends
@@ -76,11 +79,27 @@ class Manager:
         acting = self._client.fenced(self._elector.fence) if self._elector else self._client
         self._recorder = Recorder(acting, controller=CONTROLLER, instance=self._identity)
         self._cluster = Cluster(self._client)
+        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode))
         self._reconciler = Reconciler(
-            self._cluster, acting, self._recorder, observe=self._metrics.count_reconcile
+            self._cluster,
+            acting,
+            self._recorder,
+            self._make_verifications(rules),
+            observe=self._metrics.count_reconcile,
         )
-        self._background: list[Activity] = [self._recorder.run]
-        self._metrics.watch(self._cluster, self._reconciler.controllers)
+        rules.listen(self._reconciler.decide_anew)
+        self._background: list[Activity] = [self._recorder.run, rules.run]
+        self._metrics.watch(self._cluster, self._reconciler.controllers, rules)
+
+    def _make_verifications(self, rules: RuleFolder) -> Verifications:
+        settings, counted = self._settings, self._metrics
+        return Verifications(
+            rules,
+            Access(settings.registry_auth, settings.registry_ca, settings.insecure_registry),
+            interval_s=settings.trust_interval,
+            observe=counted.count_reconcile,
+            count=counted.count_verification,
+        )
 
     def _make_elector(self) -> Elector | None:
         if not self._settings.leader_elect:
@@ -100,6 +119,7 @@ class Manager:
         if self._settings.enable_http2:
             _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
         await self._serve_probes()
+        await self._rules.look()
         if (address := self._settings.metrics_bind_address) is not None:
             self._background.append(partial(self._serve_metrics, address))
         await serve(

@@ -1,0 +1,48 @@
+"""The end of a scheduler that was attached: whether somebody wanted it, and what to say about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schedkit.model.exits import ExitKind
+from schedkit.model.lifecycle import Course, Refused
+
+# a program that has no handler for SIGTERM ends with 128 and its number, in order all the same
+_CODES_OF_ORDER = frozenset({0, 128 + 15})
+
+
+class Ending(NamedTuple):
+    """What is known about the end."""
+
+    name: str  # of the container
+    course: Course  # `ENDED`, or else it lives on without the kernel
+    kind: ExitKind | None = None  # the kernel's word; None: its log has none
+    kernel_words: str = ""
+    exit_code: int | None = None  # None: it did not end, or was removed before anybody could ask
+    last_words: str = ""  # of the program itself
+
+    @property
+    def is_ejection(self) -> bool:
+        """Whether the kernel let go of the scheduler before its program let go of the kernel."""
+        return self.course is not Course.ENDED or self.kind not in {None, ExitKind.UNREG}
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether somebody stopped it; the kernel is asked first, since ejected programs may exit 0 too."""
+        return not self.is_ejection and (self.exit_code is None or self.exit_code in _CODES_OF_ORDER)
+
+
+def explain_end(ending: Ending) -> Refused:
+    """What to tell about an end that was not in order."""
+    whys = (("the kernel says: ", ending.kernel_words), ("its last words: ", ending.last_words))
+    why = "; ".join(f"{says}{words}" for says, words in whys if words)
+    remedy = "nothing starts it again by itself; `schedctl status` says what the kernel runs now"
+    return Refused(_what(ending), why, remedy)
+
+
+def _what(ending: Ending) -> str:
+    if ending.kind is ExitKind.SYSRQ:
+        return f"{ending.name} was ejected by a human, with SysRq-S"
+    if ending.is_ejection:
+        return f"{ending.name} was ejected by the kernel"
+    return f"{ending.name} has ended by itself, with exit code {ending.exit_code}"

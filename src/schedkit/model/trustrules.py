@@ -1,0 +1,133 @@
+"""What the administrator of a cluster allows: one document with a mode, a trust policy and two lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+from schedkit.model.images import Repository
+from schedkit.model.patterns import MAX_TEXT
+from schedkit.model.trust import (
+    InvalidPolicy,
+    Read,
+    TrustPolicy,
+    default_policy,
+    is_within,
+    known_fields,
+    parse_policy,
+    parse_prefix,
+)
+
+_MAX_ITEMS: Final = 1024
+_KNOWN: Final = ("mode", "policy", "allowedImages", "allowedNamespaces", "priorityCeiling")
+
+
+class TrustMode(StrEnum):
+    """What becomes of an image that nobody trusted has signed; the later, the stricter."""
+
+    OFF = "off"  # nobody looks, and nothing outside is asked
+    WARN = "warn"  # it runs, and the resource says so
+    ENFORCE = "enforce"  # it does not run, and what does is bound to the digest that was verified
+
+
+_STRICTNESS: Final = {mode: rank for rank, mode in enumerate(TrustMode)}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may run. Without a list, everything it could name is allowed; an empty one allows nothing."""
+
+    mode: TrustMode = TrustMode.OFF
+    policy: TrustPolicy = field(default_factory=TrustPolicy)
+    fingerprint: str = ""  # of the policy
+    allowed_images: tuple[str, ...] | None = None
+    allowed_namespaces: tuple[str, ...] | None = None
+    priority_ceiling: int | None = None
+    # what the policy was read from, so that another process can read the same
+    document: object = None  # None: the policy is the one that is built in
+    files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
+
+    def allows_image(self, repository: Repository) -> bool:
+        """Whether images of that repository may run."""
+        names = self.allowed_images
+        return names is None or any(is_within(str(repository), name) for name in names)
+
+    def allows_namespace(self, namespace: str) -> bool:
+        """Whether SchedExts of that namespace may run anything."""
+        return self.allowed_namespaces is None or namespace in self.allowed_namespaces
+
+
+def built_in_rules(floor: TrustMode) -> Rules:
+    """Where the administrator wrote none."""
+    policy = default_policy()
+    return Rules(mode=floor, policy=policy, fingerprint=policy.fingerprint)
+
+
+def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
+    """The rules that a decoded file describes; `read` gets the files that its policy names.
+
+    No mode below the floor comes out of it. Raises `InvalidPolicy`, which says where in the document, and
+    lets errors of `read` through.
+    """
+    fields = _fields(document)
+    files: dict[str, bytes] = {}
+
+    def remember(name: str) -> bytes:
+        files[name] = read(name)
+        return files[name]
+
+    given = fields.get("policy")
+    policy = default_policy() if given is None else parse_policy(given, remember)
+    return Rules(
+        mode=max(floor, _mode(fields.get("mode", floor)), key=_STRICTNESS.__getitem__),
+        policy=policy,
+        fingerprint=policy.fingerprint,
+        allowed_images=_images(fields),
+        allowed_namespaces=_names(fields, "allowedNamespaces"),
+        priority_ceiling=_ceiling(fields.get("priorityCeiling")),
+        document=given,
+        files=MappingProxyType(files),
+    )
+
+
+def _fields(document: object) -> Mapping[str, Any]:
+    found = known_fields({} if document is None else document, "the document", _KNOWN)
+    if "policy" in found and found["policy"] is None:
+        raise InvalidPolicy("policy is empty; write whom to trust, {} for nobody, or leave the key out")
+    return found
+
+
+def _mode(value: object) -> TrustMode:
+    """YAML takes the word `off` for a false, unless it is quoted."""
+    try:
+        return TrustMode.OFF if value is False else TrustMode(str(value))
+    except ValueError as error:
+        raise InvalidPolicy(f"mode is {value!r}; write off, warn or enforce") from error
+
+
+def _images(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = _names(fields, "allowedImages")
+    if names is None:
+        return None
+    return tuple(parse_prefix(name, f"allowedImages[{at}]") for at, name in enumerate(names))
+
+
+def _names(fields: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    if key not in fields:
+        return None
+    names = fields[key]
+    if not isinstance(names, list) or len(names) > _MAX_ITEMS:
+        raise InvalidPolicy(f"{key} is not a list of at most {_MAX_ITEMS} names; begin each with a dash")
+    for at, name in enumerate(names):
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_TEXT:
+            raise InvalidPolicy(f"{key}[{at}] is {name!r}; write a name")
+    return tuple(names)
+
+
+def _ceiling(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise InvalidPolicy(f"priorityCeiling is {value!r}; write a whole number")

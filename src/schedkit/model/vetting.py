@@ -1,0 +1,315 @@
+"""Whether what a SchedExt asks for may run, and under which name of its image.
+
+What is in the DaemonSet stays until its pods have to change anyway, whatever mode and policy are by now.
+Then the mode decides: `enforce` binds the image to the digest that was verified, others take it as it stands.
+What is pinned is read back from the DaemonSet, and remembered nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from schedkit.model.conditions import MAX_MESSAGE, Finding, Reason, legible, no, unknown, yes
+from schedkit.model.daemonsets import DaemonSet
+from schedkit.model.differences import differences, is_legacy
+from schedkit.model.images import Digest, InvalidReference, parse_reference
+from schedkit.model.objects import CONTAINER, render
+from schedkit.model.observed import Observation
+from schedkit.model.schedext import Condition, ConditionStatus, ConditionType
+from schedkit.model.trust import Verified
+from schedkit.model.trustrules import Rules, TrustMode
+from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+
+RULES_FILE = "trust.yaml of ConfigMap sked-trust"
+
+
+@dataclass(frozen=True, slots=True)
+class Vetted:
+    """What the rules say about a SchedExt."""
+
+    image: str  # for the pods, if nothing is in the way
+    verified: Finding
+    obstacle: Finding | None  # why nothing new or changed may run; None: it may, or nothing is
+    signer: str  # empty: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the checks look at."""
+
+    observation: Observation
+    present: str | None  # the image in our DaemonSet, if it is the spec's; None: there is none such
+
+    @property
+    def wanted(self) -> str:
+        """The image as the user writes it."""
+        return self.observation.schedext.spec.sched
+
+    @property
+    def mode(self) -> TrustMode:
+        """What the rules say, while there are any."""
+        rules = self.observation.rules
+        return rules.mode if rules else TrustMode.ENFORCE
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """About the image."""
+        return self.observation.verdict
+
+    @property
+    def pinned(self) -> Digest | None:
+        """The digest that pods are bound to though the user named none."""
+        return _appended(self.present, self.wanted) if self.present else None
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether pods run by a name that can mean another image tomorrow."""
+        return self.present is not None and "@" not in self.present
+
+
+Check = Callable[[Case], Finding | None]
+
+
+def question_of(observation: Observation) -> Question | None:
+    """What has to be found out about the image; None: nothing."""
+    rules = observation.rules
+    if rules is None or rules.mode is TrustMode.OFF:
+        return None
+    case = _case(observation)
+    return Question(case.wanted, case.pinned, rules.fingerprint)
+
+
+def vet(observation: Observation) -> Vetted:
+    """Decide it from what is known now."""
+    case = _case(observation)
+    verified = _with_complaint(_first(VERIFIED, case), observation)
+    if case.present is not None and _is_unchanged(observation, case.present):
+        return Vetted(case.present, verified, None, _signer(case))
+    obstacle = next((found for check in OBSTACLES if (found := check(case)) is not None), None)
+    shown = _with_complaint(obstacle, observation) if obstacle else None
+    return Vetted(_image(case), verified, shown, _signer(case))
+
+
+def _first(checks: tuple[Check, ...], case: Case) -> Finding:
+    return next(finding for check in checks if (finding := check(case)) is not None)
+
+
+def _case(observation: Observation) -> Case:
+    daemon_set, wanted = observation.daemon_set, observation.schedext.spec.sched
+    image = _image_in(daemon_set) if daemon_set is not None and observation.is_ours else None
+    belongs = image is not None and (image == wanted or _appended(image, wanted) is not None)
+    return Case(observation, image if belongs else None)
+
+
+def _image_in(daemon_set: DaemonSet) -> str | None:
+    containers = daemon_set.spec.template.spec.containers
+    return containers[0].image if [each.name for each in containers] == [CONTAINER] else None
+
+
+def _appended(image: str, wanted: str) -> Digest | None:
+    """The digest that follows the wanted name; None: the image is not called like this."""
+    name, at, digest = image.rpartition("@")
+    try:
+        return Digest(digest) if at and name == wanted else None
+    except InvalidReference:
+        return None
+
+
+def _is_unchanged(observation: Observation, image: str) -> bool:
+    """Whether pods that run that image are those that the spec asks for."""
+    daemon_set = observation.daemon_set
+    if daemon_set is None or is_legacy(daemon_set, observation.schedext):
+        return daemon_set is not None
+    operations = differences(daemon_set, render(observation.schedext, image))
+    return not any(operation.path.startswith("/spec/template/") for operation in operations)
+
+
+def _image(case: Case) -> str:
+    """What pods that start from now on run."""
+    if case.mode is not TrustMode.ENFORCE or "@" in case.wanted:
+        return case.wanted
+    if case.pinned is not None and case.present is not None:
+        return case.present
+    return (
+        f"{case.wanted}@{case.verdict.verified.digest}" if isinstance(case.verdict, Trusted) else case.wanted
+    )
+
+
+def _signer(case: Case) -> str:
+    if case.mode is TrustMode.OFF or case.observation.rules is None:
+        return ""
+    if case.verdict is None and _earlier_answer(case) is not None:
+        before = case.observation.schedext.status
+        return before.signer if before else ""
+    # it is a stranger's word, and the API server takes no longer one
+    return legible(case.verdict.verified.signer)[:MAX_MESSAGE] if isinstance(case.verdict, Trusted) else ""
+
+
+def _with_complaint(finding: Finding, observation: Observation) -> Finding:
+    if not observation.complaint or observation.rules is None:
+        return finding
+    words = "this is by earlier rules, because those of now cannot be read"
+    return replace(finding, message=f"{finding.message}; {words}: {observation.complaint}")
+
+
+# What stands in the way of what is new or changed
+
+
+def rules_cannot_be_read(case: Case) -> Finding | None:
+    """What they would say nobody knows: nothing new may run, and what runs stays."""
+    if case.observation.rules is not None:
+        return None
+    words = f"nothing new or changed may run before {RULES_FILE} is mended"
+    return no(Reason.POLICY_UNREADABLE, f"{words}: {case.observation.complaint}")
+
+
+def namespace_is_not_allowed(case: Case) -> Finding | None:
+    """A list of namespaces counts in every mode."""
+    namespace = case.observation.schedext.metadata.namespace
+    if _rules(case).allows_namespace(namespace):
+        return None
+    words = f"SchedExts of the namespace {namespace} may not run anything"
+    return no(Reason.NOT_ALLOWED, f"{words}: allowedNamespaces in {RULES_FILE} does not name it")
+
+
+def image_is_not_allowed(case: Case) -> Finding | None:
+    """A list of images counts in every mode."""
+    rules = _rules(case)
+    try:
+        is_allowed = rules.allowed_images is None or rules.allows_image(
+            parse_reference(case.wanted).repository
+        )
+    except InvalidReference as error:
+        return no(Reason.NOT_ALLOWED, f"allowedImages cannot be applied: {error}")
+    if is_allowed:
+        return None
+    return no(Reason.NOT_ALLOWED, f"{case.wanted} is not allowed: see allowedImages in {RULES_FILE}")
+
+
+def nobody_vouches_for_it(case: Case) -> Finding | None:
+    """Under `enforce` the good word comes first."""
+    if case.mode is not TrustMode.ENFORCE or isinstance(case.verdict, Trusted):
+        return None
+    return _first(JUDGED, case)
+
+
+OBSTACLES: tuple[Check, ...] = (
+    rules_cannot_be_read,
+    namespace_is_not_allowed,
+    image_is_not_allowed,
+    nobody_vouches_for_it,
+)
+
+
+def _rules(case: Case) -> Rules:
+    return case.observation.rules or Rules()
+
+
+# Verified: is the image signed by somebody who is trusted?
+
+
+def rules_are_unknown(case: Case) -> Finding | None:
+    """Then so is who is trusted."""
+    found = rules_cannot_be_read(case)
+    return unknown(found.reason, found.message) if found else None
+
+
+def nobody_looks(case: Case) -> Finding | None:
+    """The administrator wants it so, or wrote nothing."""
+    is_off = case.mode is TrustMode.OFF
+    return unknown(Reason.VERIFICATION_OFF, "signatures are not verified") if is_off else None
+
+
+def pods_run_by_tag_alone(case: Case) -> Finding | None:
+    """What they run was pulled before anybody looked; they are not restarted to find out."""
+    if case.mode is not TrustMode.ENFORCE or not case.is_loose:
+        return None
+    words = "the pods were started by this tag, and what they run was not verified"
+    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
+
+
+def _how_to_pin(case: Case) -> str:
+    if isinstance(case.verdict, Trusted):
+        return f"write sched: {case.wanted}@{case.verdict.current}, which restarts them"
+    return "write sched with a digest that somebody trusted has signed, which restarts them"
+
+
+def answer_is_on_its_way(case: Case) -> Finding | None:
+    """The last one about this very spec stands until then: a manager that starts takes nothing back."""
+    if case.verdict is not None:
+        return None
+    earlier = _earlier_answer(case)
+    if earlier is not None:
+        return Finding(ConditionStatus(earlier.status), Reason(earlier.reason), earlier.message)
+    return unknown(Reason.VERIFYING, "signatures are being looked at")
+
+
+_LASTING = frozenset(
+    {Reason.VERIFIED, Reason.TAG_MOVED, Reason.UNTRUSTED, Reason.REGISTRY_UNREACHABLE, Reason.VERIFIER_FAILED}
+)
+
+
+def _earlier_answer(case: Case) -> Condition | None:
+    schedext = case.observation.schedext
+    for each in schedext.status.conditions if schedext.status else ():
+        is_about_this = each.observed_generation == schedext.metadata.generation
+        if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:
+            return each
+    return None
+
+
+def nobody_is_known_to_look(case: Case) -> Finding | None:
+    """As `answer_is_on_its_way`, for a decision: an earlier answer is none."""
+    return unknown(Reason.VERIFYING, "signatures are being looked at") if case.verdict is None else None
+
+
+def nobody_trusted_signed_it(case: Case) -> Finding | None:
+    """With the step at which verification ended."""
+    if not isinstance(case.verdict, Distrusted):
+        return None
+    return no(Reason.UNTRUSTED, f"{case.verdict.why} (step {case.verdict.step} of verification)")
+
+
+def it_cannot_be_found_out(case: Case) -> Finding | None:
+    """And why; it is tried again by itself."""
+    if not isinstance(case.verdict, Undecided):
+        return None
+    return unknown(case.verdict.reason, case.verdict.why)
+
+
+def tag_has_moved(case: Case) -> Finding | None:
+    """The new image is never rolled out by itself: a tag is moved by whoever can push."""
+    if not isinstance(case.verdict, Trusted) or case.pinned is None:
+        return None
+    verified, current = case.verdict.verified, case.verdict.current
+    if current == verified.digest:
+        return None
+    words = f"{_signed(verified)}; its tag names {current} by now"
+    return yes(Reason.TAG_MOVED, f"{words}: write sched: {case.wanted}@{current} to roll that out")
+
+
+def somebody_trusted_signed_it(case: Case) -> Finding | None:
+    """When no check found anything."""
+    return yes(Reason.VERIFIED, _signed(case.verdict.verified)) if isinstance(case.verdict, Trusted) else None
+
+
+def _signed(verified: Verified) -> str:
+    issuer = f", says {verified.issuer}" if verified.issuer else ""
+    return f"{verified.digest} was signed by {verified.signer}{issuer}"
+
+
+JUDGED: tuple[Check, ...] = (
+    nobody_is_known_to_look,
+    nobody_trusted_signed_it,
+    it_cannot_be_found_out,
+    tag_has_moved,
+    somebody_trusted_signed_it,
+)
+VERIFIED: tuple[Check, ...] = (
+    rules_are_unknown,
+    nobody_looks,
+    pods_run_by_tag_alone,
+    answer_is_on_its_way,
+    *JUDGED,
+)

@@ -1,0 +1,179 @@
+"""What `run` and `switch` share: everything that is ready before the kernel is touched."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import click
+
+from schedkit.model.lifecycle import After, Host, Refused
+from schedkit.runtimes.port import Runtime
+from schedkit.runtimes.specs import Spec
+from schedkit.schedctl import hosts, wiring
+from schedkit.schedctl.acting import GRACE_S, Stage, decided
+from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.logs import forward
+from schedkit.schedctl.options import option
+from schedkit.schedctl.orders import Order, arguments, specify
+from schedkit.schedctl.preparing import Ready, image_options, prepare, warnings
+from schedkit.schedctl.progress import tell
+from schedkit.schedctl.results import Result
+from schedkit.schedctl.settings import Settings
+from schedkit.schedctl.trusting import Trust, read_trust
+
+
+class SchedulerRun(Result, frozen=True, kw_only=True):
+    """The container, and what the kernel said about it."""
+
+    name: str
+    id: str
+    driver: str
+    image: str
+    digest: str
+    signer: str | None  # null: it was run unverified
+    confirmed: bool  # the kernel runs it, and the owner is this container
+    ops: str | None  # null: it was not waited for
+    enable_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user asked for, understood."""
+
+    chosen: Chosen
+    order: Order
+    trust: Trust | None  # None: nobody is to be asked who signed it
+
+
+def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
+    """The arguments and flags of every verb that runs a scheduler."""
+    options = (
+        image_options,
+        click.argument("args", nargs=-1, metavar="[-- ARGS...]"),
+        click.option(
+            "-a", "--attach", is_flag=True, help="Pass on what it writes until its end; exits with its code."
+        ),
+        click.option(
+            "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
+        ),
+        click.option(
+            "--least-privilege", is_flag=True, help="With the capabilities it needs, and no others."
+        ),
+        click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
+        option("timeout_s"),
+    )
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
+def understand(
+    settings: Settings,
+    *,
+    image: str,
+    version: str | None,
+    trust_policy: str | None,
+    attach: bool,
+    wait: bool,
+    **wishes: Any,  # noqa: ANN401 - click has checked each of them
+) -> Asked:
+    """What cannot be understood is told before anything is done."""
+    after = After.FOLLOW if attach else After.WAIT if wait else After.LEAVE
+    order = Order(after=after, **wishes)
+    chosen = choose_image(wiring.catalog(settings), image, version=version)
+    arguments(chosen, order)
+    return Asked(chosen, order, None if order.allow_unsigned else read_trust(trust_policy))
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A scheduler that only waits for its container."""
+
+    asked: Asked
+    driver: str
+    runtimes: Mapping[str, Runtime]
+    ready: Ready
+    spec: Spec
+
+    def host(self) -> Host:
+        """The machine as it is now."""
+        return hosts.survey(wiring.ROOT, self.runtimes).host
+
+    def stage(self, name: str) -> Stage:
+        """Where plans about a container of that name are played."""
+        spec = replace(self.spec, name=name)
+        timeout_s = self.asked.order.timeout_s
+        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, timeout_s, GRACE_S)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know about the image."""
+        return warnings(self.ready, self.asked.trust)
+
+
+def prepare_launch(
+    settings: Settings, asked: Asked, doing: str, is_possible: Callable[[Host], object | Refused]
+) -> Launch:
+    """Resolve, verify and load; nothing is fetched where the kernel could not take the scheduler anyway."""
+    runtime = wiring.runtime(settings, settings.driver)
+    runtimes = {**wiring.runtimes(settings), settings.driver: runtime}
+    runtime.version()  # without an answer nothing need be fetched either
+    decided(is_possible(hosts.survey(wiring.ROOT, runtimes).host))
+    ready = prepare(settings, asked.chosen, asked.trust, runtime, doing)
+    spec = specify(
+        asked.chosen,
+        asked.order,
+        ready.found,
+        image=ready.image,
+        signed=ready.signed,
+        policy=asked.trust.policy_origin if asked.trust else None,
+        root=wiring.ROOT,
+    )
+    return Launch(asked, settings.driver, runtimes, ready, spec)
+
+
+def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
+    """What became of it, as the fields of a `SchedulerRun`."""
+    kernel = stage.attached.kernel if stage.attached else None
+    name, found, signed = stage.name, launch.ready.found, launch.ready.signed
+    return {
+        "name": name,
+        "id": launch.runtimes[launch.driver].inspect(name).id,
+        "driver": launch.driver,
+        "image": str(found.reference),
+        "digest": str(found.reference.digest),
+        "signer": signed.signer if signed else None,
+        "confirmed": kernel is not None,
+        "ops": kernel.ops if kernel else None,
+        "enable_seq": kernel.enable_seq if kernel else None,
+    }
+
+
+def follow(stage: Stage, runtime: Runtime) -> NoReturn:
+    """Pass on what it writes; its end, also by Ctrl-C, is ours, and nothing of it is left."""
+    try:
+        forward(stage.outputs)
+        ended = runtime.wait(stage.name)
+    except KeyboardInterrupt:
+        ended = runtime.stop(stage.name).exit
+    finally:
+        stage.clear()
+    raise SystemExit(ended.code if ended else 1)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end us as Ctrl-C does: what was created is removed first."""
+
+    def end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - as `signal` calls it
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

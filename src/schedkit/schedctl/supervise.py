@@ -1,0 +1,220 @@
+"""`schedctl supervise`: stay with a scheduler until its end. What a service manager runs.
+
+It never starts anything: what a human or the kernel ended stays ended.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+import click
+
+from schedkit.kernel import kmsg, observation, sysfs, uevents
+from schedkit.model.exits import last_words
+from schedkit.model.host import OwnerKind, attribute
+from schedkit.model.kernel import SchedExt
+from schedkit.model.lifecycle import (
+    Action,
+    AwaitRelease,
+    Course,
+    Discard,
+    Known,
+    Refused,
+    Stop,
+    choose,
+    judge_start,
+)
+from schedkit.model.supervision import Ending, explain_end
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
+from schedkit.runtimes.port import Runtime
+from schedkit.schedctl import hosts, locking, wiring
+from schedkit.schedctl.acting import GRACE_S, Stage, joined, problem
+from schedkit.schedctl.output import Answer, answering
+from schedkit.schedctl.progress import tell
+from schedkit.schedctl.ps import no_runtime
+from schedkit.schedctl.results import Result
+from schedkit.schedctl.settings import Settings
+
+_PATIENCE_S = 10.0  # for a program that attaches again, as after CPU hotplug, or ends after an ejection
+_QUIET_S = 10.0  # between looks while the kernel announces nothing
+_POLL_S = 0.5  # between looks while it is not attached, or where announcements cannot be heard
+_LOCK_PATIENCE_S = 600.0  # a switch by hand may wait for a slow scheduler, and then bring ours back
+_LAST_LINES = 20
+
+
+class SupervisionEnded(Result, frozen=True, kw_only=True):
+    """The container whose end was in order, and who ended it. Any other end is an error."""
+
+    name: str
+    id: str
+    driver: str
+    stopped_by_us: bool  # false: somebody else stopped it
+
+
+@click.command()
+@click.argument("container", metavar="[ID|NAME]", required=False)
+@click.option(
+    "--grace", "grace_s", type=float, default=GRACE_S, show_default=True, help="Seconds before it is killed."
+)
+@click.pass_obj
+@answering
+def command(settings: Settings, container: str | None, grace_s: float) -> Answer:
+    """Stay with a scheduler until its end, and say why it ended; for service managers.
+
+    Exits 0 when somebody stopped it, and 1 when the kernel ejected it or its program failed. SIGTERM and
+    Ctrl-C stop it. It is never started again. Without an argument it is the only one there is.
+    """
+    supervision = Supervision(settings, container, grace_s)
+    tell(f"staying with {supervision.container.name}")
+    try:
+        with interrupted_by_sigterm():
+            ending = supervision.await_end()
+    except KeyboardInterrupt:
+        supervision.stop()
+        return supervision.answer(stopped_by_us=True)
+    if not ending.is_in_order:
+        raise problem(explain_end(ending))
+    return supervision.answer(stopped_by_us=False)
+
+
+class Supervision:
+    """One container, from when it was found until it is gone."""
+
+    def __init__(self, settings: Settings, word: str | None, grace_s: float) -> None:
+        self._runtimes = wiring.runtimes(settings)
+        self._grace_s = grace_s
+        log_seq = kmsg.read(wiring.ROOT).last_seq
+        look = hosts.look(wiring.ROOT, self._runtimes)
+        if look.containers is None:
+            raise no_runtime(look.problems)
+        chosen = choose(look.host, word)
+        if isinstance(chosen, Refused):
+            raise problem(chosen)
+        self.container = chosen
+        self._ops = look.observation.kernel.ops
+        # one that was ejected before we looked has left its reason in the log already
+        self._log_seq = log_seq if self._ops else -1
+
+    def await_end(self) -> Ending:
+        """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
+        while True:
+            course = watch(self.container)
+            with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
+                found = self._found()
+                if found is None or not self._is_attached(found):
+                    return self._conclude(course, found)
+                self.container = found
+
+    def stop(self) -> None:
+        """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone."""
+        with locking.exclusive(wiring.LOCK, "stop"):
+            if (found := self._found()) is not None:
+                self._remove(found)
+
+    def answer(self, *, stopped_by_us: bool) -> Answer:
+        """The end that was in order."""
+        one = self.container
+        ended = SupervisionEnded(name=one.name, id=one.id, driver=one.driver, stopped_by_us=stopped_by_us)
+        return Answer(ended, [f"{one.name} was stopped" if stopped_by_us else f"somebody stopped {one.name}"])
+
+    def _conclude(self, course: Course, found: Known | None) -> Ending:
+        ending = self._describe(course)
+        if found is not None:
+            self._remove(found)
+        return ending
+
+    def _describe(self, course: Course) -> Ending:
+        log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
+        exits = [each for each in log.exits if self._ops in {None, each.ops}]
+        kind = exits[-1].kind if exits else None
+        ended, words = None, ""
+        with suppress(ContainerRuntimeError):  # it may be gone, and whoever removed it wanted that
+            if course is Course.ENDED:
+                ended = self._runtime.wait(self.container.id, timeout_s=_PATIENCE_S)
+            words = joined(self._runtime.logs(self.container.id, tail=_LAST_LINES))
+        code = ended.code if ended else None
+        return Ending(self.container.name, course, kind, last_words(log, self._ops), code, words)
+
+    def _remove(self, found: Known) -> None:
+        ending: tuple[Action, ...] = (Stop(found), AwaitRelease(found)) if found.is_running else ()
+        stage = Stage(wiring.ROOT, self._runtimes, found.driver, tell, grace_s=self._grace_s)
+        stage.play((*ending, Discard(found)))
+
+    def _found(self) -> Known | None:
+        try:
+            found = self._runtime.inspect(self.container.id)
+        except NoSuchContainerError:
+            return None
+        return hosts.Found(self.container.driver, found).known
+
+    def _is_attached(self, found: Known) -> bool:
+        seen = hosts.settled(wiring.ROOT)
+        return found.is_running and attribute(seen.proof, [found.ours]).kind is OwnerKind.MANAGED
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._runtimes[self.container.driver]
+
+
+def watch(container: Known) -> Course:
+    """Look whenever the kernel announces a change, until the program or its hold on the kernel ends.
+
+    The runtime is not asked: it may be restarted meanwhile, and a service that nobody asks may go to sleep.
+    """
+    proved: tuple[object, ...] = ()
+    detached_at: float | None = None
+    with announced() as wait:
+        while True:
+            is_alive = (wiring.ROOT / "proc" / str(container.pid)).exists()
+            if is_alive and _attachment(sysfs.read(wiring.ROOT)) == proved:
+                wait(_QUIET_S)
+                continue
+            seen = observation.observe(wiring.ROOT)
+            is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
+            course = judge_start(seen, container.ours, is_alive=is_alive, is_over=is_over)
+            if course not in {Course.ATTACHED, Course.WAITING}:
+                return course
+            is_attached = course is Course.ATTACHED
+            proved = _attachment(seen.kernel) if is_attached else ()
+            detached_at = None if is_attached else detached_at or time.monotonic()
+            wait(_POLL_S)
+
+
+def _attachment(kernel: SchedExt) -> tuple[object, ...]:
+    """What stays the same as long as one attachment lasts."""
+    return kernel.state, kernel.ops, kernel.enable_seq
+
+
+@contextmanager
+def announced() -> Iterator[Callable[[float], None]]:
+    """A way to wait for that many seconds, or less: until the kernel announces a change of schedulers."""
+    try:
+        listener = uevents.Listener()
+    except OSError:  # no such socket for us: look more often instead
+        yield lambda timeout_s: time.sleep(min(timeout_s, _POLL_S))
+        return
+    with listener:
+        yield lambda timeout_s: _hear(listener, timeout_s)
+
+
+def _hear(listener: uevents.Listener, timeout_s: float) -> None:
+    next(listener.announcements(timeout_s=timeout_s), None)
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM interrupt as Ctrl-C does, once: what is done about it is not interrupted again."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - as `signal` calls it
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)

@@ -1,0 +1,125 @@
+"""Asks a registry who signed an image, as a process of its own that the manager starts and does not trust.
+
+It reads one request from its standard input and writes one answer to its standard output. What a stranger's
+registry sends is parsed here alone: whatever that does to this process, the manager goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from schedkit.model.images import Digest, InvalidReference, Reference, parse_reference
+from schedkit.model.trust import Refusal, Step, TrustPolicy, default_policy, parse_policy
+from schedkit.oci import rootfiles, verdicts
+from schedkit.oci.connections import Patience
+from schedkit.oci.credentials import CredentialFiles
+from schedkit.oci.deadlines import within
+from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.oci.proxies import read_proxies
+from schedkit.oci.registry import Registry, Settings
+from schedkit.oci.sources import Content, Source
+from schedkit.sked.verifierprotocol import Answer, Request
+
+LONGEST_S: Final = 120
+# a registry that is slow gets a word in its last seconds, where a process that is ended would not
+_WHOLE_S: Final = 100
+_OPERATION_S: Final = 25
+_MAX_WORDS: Final = 600
+
+
+def answer(request: Request) -> Answer:
+    """The answer; errors other than those of registries and signatures are let through."""
+    try:
+        with within(_WHOLE_S), _registry(request) as source:
+            return _found_out(request, source)
+    except InvalidReference as error:
+        return _distrusted(request, Step.DIGEST, str(error))
+    except Refusal as refusal:
+        return _distrusted(request, refusal.step, refusal.why)
+    except (NotFound, Refused) as error:
+        return _distrusted(request, Step.DIGEST, str(error))
+    except Unauthorized as error:
+        return _unreachable(
+            request, f"{error}; what the operator logs in with is the Secret sked-registry-auth"
+        )
+    except RegistryError as error:
+        wait_s = error.retry_after_s if isinstance(error, Unreachable) else None
+        return _unreachable(request, str(error) or type(error).__name__, wait_s)
+
+
+def _registry(request: Request) -> Registry:
+    """As the administrator lets registries be reached."""
+    settings = Settings(
+        insecure=frozenset(request.insecure),
+        ca_file=Path(request.ca_file) if request.ca_file else None,
+        proxies=read_proxies(os.environ),
+        patience=Patience(total_s=_OPERATION_S),
+    )
+    return Registry(settings, CredentialFiles((Path(request.auth_file),) if request.auth_file else ()))
+
+
+def _found_out(request: Request, source: Source) -> Answer:
+    named = parse_reference(request.image)
+    pinned = Digest(request.pinned) if request.pinned else named.digest
+    if pinned is not None and pinned == request.known:
+        return Answer(request.ticket, "known", _current(source, named))
+    content = source.resolve(named.pinned(pinned) if pinned else named)
+    digest = content.descriptor.digest
+    if digest == request.known:
+        return Answer(request.ticket, "known", str(digest))
+    verdict = _verified(request, source, named, content)
+    return Answer(request.ticket, "trusted", _current(source, named) if pinned else str(digest), verdict)
+
+
+def _current(source: Source, named: Reference) -> str:
+    """What the name means by now; empty where that cannot be found out."""
+    if named.digest is not None:
+        return str(named.digest)
+    try:
+        return str(source.resolve(named).descriptor.digest)
+    except RegistryError:
+        return ""
+
+
+def _verified(request: Request, source: Source, named: Reference, content: Content) -> bytes:
+    # cryptography, which a digest that is known already does without
+    from schedkit.oci.trustedroots import InvalidRoot, parse_root  # noqa: PLC0415 - as above
+    from schedkit.oci.verification import Image, verify  # noqa: PLC0415 - as above
+
+    policy = _policy(request)
+    try:
+        root = parse_root(rootfiles.document_for(policy, rootfiles.embedded()))
+    except InvalidRoot as error:
+        raise Refusal(Step.RULE, f"the trusted root cannot be used: {error}") from error
+    return verdicts.to_json(verify(source, Image(named.repository, content), policy, root), request.ticket)
+
+
+def _policy(request: Request) -> TrustPolicy:
+    if request.policy is None:
+        return default_policy()
+    return parse_policy(request.policy, request.files.__getitem__)
+
+
+def _distrusted(request: Request, step: int, why: str) -> Answer:
+    return Answer(request.ticket, "distrusted", step=int(step), why=why[:_MAX_WORDS])
+
+
+def _unreachable(request: Request, why: str, retry_after_s: float | None = None) -> Answer:
+    return Answer(request.ticket, "unreachable", why=why[:_MAX_WORDS], retry_after_s=retry_after_s)
+
+
+def main() -> None:
+    """Answer, within the time there is: nobody may be left to end this process."""
+    signal.alarm(LONGEST_S)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    sys.stdout.buffer.write(msgspec.json.encode(answer(request)))
+
+
+if __name__ == "__main__":
+    main()

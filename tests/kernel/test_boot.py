@@ -1,0 +1,212 @@
+"""`schedkit.service` where systemd is PID 1: it is active only while the kernel runs its scheduler.
+
+The guest is looked at from outside, through its kernel, systemd and Podman: `schedctl` is no witness here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig import images, kernels, polling, systemd, vm
+from rig.errors import RigError
+
+pytestmark = [pytest.mark.own_guest]
+
+_UNIT = Path(__file__).parents[2] / "packaging/systemd/schedkit.service"
+_CHOICE = "etc/schedkit/boot.env"
+_TIMEOUT_S = 180  # each start of Python takes seconds in an emulated guest
+_PATIENCE = "[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n"  # emulated, beside others
+_REFERENCE = "registry.rig.test/rig"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel_kind() -> str:
+    """The guest is this module's own, so that no other decides about its kernel."""
+    return "7"
+
+
+def choice(name: str, *, digest: str = "", more: str = "") -> str:
+    """What a machine's owner writes, with an image from a folder: the guest has no network."""
+    layout = images.scheduler(name)
+    lines = [
+        f"SCHEDULER={_REFERENCE}/{name}@{digest or images.digest(layout)}",
+        "OPTIONS=--allow-unsigned --timeout 60",
+        f"SCHEDCTL_LAYOUT={layout}",
+        more,
+    ]
+    return "\n".join(lines)
+
+
+class Machine:
+    """A guest with the unit installed."""
+
+    def __init__(self, guest: vm.Guest) -> None:
+        self._guest = guest
+
+    def __call__(self, command: str, *, timeout_s: float = _TIMEOUT_S) -> str:
+        return self._guest.run(command, timeout_s=timeout_s).output.strip()
+
+    def choose(self, name: str, *, digest: str = "", more: str = "") -> None:
+        text = choice(name, digest=digest, more=more)
+        self(f"cat > /{_CHOICE} <<'END'\n{text}\nEND")
+
+    def start(self) -> bool:
+        """Whether `systemctl start` said that it was."""
+        return self._guest.run("systemctl start schedkit", timeout_s=_TIMEOUT_S).exit_code == 0
+
+    def shows(self, *names: str) -> list[str]:
+        """What systemd says about the unit."""
+        answers = self(f"systemctl show schedkit -p {','.join(names)}").splitlines()
+        found = dict(line.split("=", 1) for line in answers)
+        return [found[name] for name in names]
+
+    def kernel(self) -> tuple[str, str]:
+        """State and ops."""
+        folder = "/sys/kernel/sched_ext"
+        state, _, ops = self(f"cat {folder}/state; cat {folder}/root/ops 2>/dev/null").partition("\n")
+        return state, ops
+
+    def enable_seq(self) -> int:
+        return int(self("cat /sys/kernel/sched_ext/enable_seq"))
+
+    def containers(self) -> str:
+        return self("podman ps --all --quiet")
+
+    def journal(self) -> str:
+        """What the unit wrote since it was last started."""
+        return self('journalctl -o cat "_SYSTEMD_INVOCATION_ID=$(systemctl show schedkit -P InvocationID)"')
+
+    def await_state(self, wanted: str) -> None:
+        def is_reached() -> bool:
+            return self.shows("ActiveState") == [wanted]
+
+        try:
+            polling.until(is_reached, f"schedkit.service is {wanted}", timeout_s=_TIMEOUT_S, poll_s=0.5)
+        except RigError as error:
+            raise RigError(f"{error}; the unit wrote:\n{self.journal()}") from error
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """It boots with fifo as the chosen scheduler."""
+    root = tmp_path_factory.mktemp("root")
+    files = {
+        "etc/systemd/system/schedkit.service": _UNIT.read_text(),
+        "etc/systemd/system/schedkit.service.d/emulated.conf": _PATIENCE,
+        _CHOICE: choice("fifo"),
+    }
+    systemd.lay_root(root, files, {"schedkit.service": "multi-user.target"})
+    with vm.Guest(kernels.obtain("7"), vm.Settings(name="systemd", systemd_root=root)) as guest:
+        yield Machine(guest)
+
+
+@pytest.fixture
+def attached(machine: Machine) -> Machine:
+    """With fifo in the kernel, from boot on or started again."""
+    machine.choose("fifo")
+    assert machine.start(), machine.journal()
+    return machine
+
+
+@pytest.fixture
+def idle(machine: Machine) -> Machine:
+    """With nothing attached."""
+    machine("systemctl stop schedkit")
+    assert machine.kernel() == ("disabled", "")
+    return machine
+
+
+def test_the_chosen_scheduler_is_attached_at_boot(machine: Machine) -> None:
+    machine.await_state("active")
+
+    assert machine.kernel() == ("enabled", "rig_fifo")
+    assert "the kernel runs rig_fifo, of container fifo" in machine.journal()
+
+
+def test_a_humans_sysrq_is_not_undone(attached: Machine) -> None:
+    attachments = attached.enable_seq()
+
+    attached("echo S > /proc/sysrq-trigger")
+    attached.await_state("failed")
+
+    assert attached.shows("Result", "NRestarts") == ["exit-code", "0"]
+    assert (attached.kernel(), attached.enable_seq()) == (("disabled", ""), attachments)
+    assert "fifo was ejected by a human, with SysRq-S" in attached.journal()
+
+
+def test_an_image_that_is_gone_leaves_the_kernels_own_scheduler_and_a_failed_unit(idle: Machine) -> None:
+    idle.choose("fifo", digest="sha256:" + "0" * 64)
+
+    assert not idle.start()
+
+    assert idle.shows("ActiveState", "Result", "NRestarts") == ["failed", "exit-code", "0"]
+    assert idle.kernel() == ("disabled", "")
+    assert "Error: cannot run" in idle.journal()
+
+
+def test_a_scheduler_that_the_kernel_refuses_leaves_a_failed_unit_with_the_kernels_words(
+    idle: Machine,
+) -> None:
+    idle.choose("bad_init")
+
+    assert not idle.start()
+
+    assert idle.shows("ActiveState", "Result", "NRestarts") == ["failed", "exit-code", "0"]
+    assert idle.kernel() == ("disabled", "")
+    assert "the kernel says: rig_bad_init: " in idle.journal()
+
+
+def test_stopping_the_unit_detaches_the_scheduler_and_removes_its_container(attached: Machine) -> None:
+    attached("systemctl stop schedkit")
+
+    assert attached.shows("ActiveState", "Result") == ["inactive", "success"]
+    assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
+
+
+@pytest.mark.full
+def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) -> None:
+    idle.choose("lingering")
+    assert idle.start(), idle.journal()
+
+    idle("echo S > /proc/sysrq-trigger")
+    idle.await_state("failed")
+
+    assert "lingering was ejected by a human, with SysRq-S" in idle.journal()
+    assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
+
+
+@pytest.mark.full
+def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) -> None:
+    attached("schedctl stop")
+    attached.await_state("inactive")
+
+    assert attached.shows("Result") == ["success"]
+    assert attached.kernel() == ("disabled", "")
+
+
+@pytest.mark.full
+def test_a_supervisor_that_is_killed_takes_its_scheduler_along(attached: Machine) -> None:
+    attached("systemctl kill --signal=KILL schedkit")
+    attached.await_state("failed")
+
+    assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
+
+
+def test_without_a_choice_nothing_is_started(idle: Machine) -> None:
+    idle(f"rm /{_CHOICE}")
+
+    assert idle.start()
+
+    assert idle.shows("ActiveState", "ConditionResult") == ["inactive", "no"]
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_without(
+    machine: Machine,
+) -> None:
+    assert machine("systemd-analyze verify schedkit.service") == ""
+
+    said = machine("systemd-analyze security --threshold=40 schedkit.service; echo $?")
+    assert said.splitlines()[-1] == "0", said

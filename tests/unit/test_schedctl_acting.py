@@ -1,0 +1,120 @@
+"""How plans are played: in order, and what happens after a failure at each place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedkit.model.lifecycle import (
+    Action,
+    AwaitFree,
+    AwaitReturn,
+    Create,
+    Discard,
+    Known,
+    Restart,
+    Start,
+    Stop,
+)
+from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
+from schedkit.runtimes.errors import RefusedError
+from schedkit.runtimes.specs import Spec
+from schedkit.schedctl.acting import Stage
+from schedkit.schedctl.errors import Problem
+
+OLD = Known("podman", "ab" * 32, "old", is_running=True, pid=7)
+STEPS: tuple[Action, ...] = (Create(), Stop(OLD, is_awaited=False), AwaitFree(), Start(), Discard(OLD))
+WAY_BACK = (AwaitFree(), Restart(OLD), AwaitReturn(OLD))
+
+
+class Runtime:
+    """Writes down what it is asked for; `failing` is what it refuses. Its programs end at once."""
+
+    def __init__(self, failing: str = "", error: BaseException | None = None) -> None:
+        self.asked: list[str] = []
+        self._failing, self._error = failing, error or RefusedError(f"no {failing}", "ask another")
+
+    def _note(self, call: str) -> None:
+        self.asked.append(call)
+        if call == self._failing:
+            raise self._error
+
+    def create(self, spec: Spec) -> None:
+        self._note(f"create {spec.name}")
+
+    def start(self, container: str) -> None:
+        self._note(f"start {container[:3]}")
+
+    def stop(self, container: str, *, grace_s: float) -> Stopped:
+        self._note(f"stop {container[:3]}")
+        return Stopped(Exit(0), forced=grace_s < 0)
+
+    def remove(self, container: str) -> None:
+        self._note(f"remove {container[:3]}")
+
+    def inspect(self, container: str) -> Container:
+        return Container(container, "old", "", None, {}, State.EXITED, None)
+
+    def wait(self, container: str, *, timeout_s: float) -> Exit | None:  # noqa: ARG002 - as in the port
+        return Exit(1)
+
+    def logs(self, container: str, *, tail: int) -> Iterator[Output]:
+        yield Output(Stream.STDERR, f"{tail} lines of {container}\n".encode())
+
+
+def stage(root: Path, runtime: Runtime) -> Stage:
+    """A machine whose kernel runs its own scheduler."""
+    (root / "sys/kernel/sched_ext").mkdir(parents=True)
+    (root / "sys/kernel/sched_ext/state").write_text("disabled\n")
+    (root / "proc").mkdir()
+    spec = Spec(name="new", image="image")
+    return Stage(root, {"podman": runtime}, "podman", lambda _: None, spec, timeout_s=0)  # type: ignore[dict-item]  # all that is asked for
+
+
+def test_a_plan_is_played_in_its_order(tmp_path: Path) -> None:
+    runtime = Runtime()
+
+    stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked == ["create new", "stop aba", "start new", "remove aba"]
+
+
+def test_what_fails_before_the_old_one_stops_leaves_it_alone(tmp_path: Path) -> None:
+    runtime = Runtime("create new")
+
+    with pytest.raises(RefusedError, match="no create new"):
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked == ["create new"]
+
+
+def test_what_fails_afterwards_is_removed_and_the_old_one_started_again(tmp_path: Path) -> None:
+    runtime = Runtime("start new")
+
+    with pytest.raises(Problem) as met:
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked == ["create new", "stop aba", "start new", "stop new", "remove new", "start aba"]
+    assert met.value.what == "no start new; and what ran before did not come back"
+    assert "old was not attached: its program ended (exit code 1)" in met.value.why
+    assert "schedctl status" in met.value.remedy
+
+
+def test_an_old_one_that_does_not_stop_is_a_failure_of_its_own(tmp_path: Path) -> None:
+    runtime = Runtime("stop aba")
+
+    with pytest.raises(RefusedError, match="no stop aba"):
+        stage(tmp_path, runtime).play((Create(), Stop(OLD), Start()))
+
+    assert runtime.asked == ["create new", "stop aba", "stop new", "remove new"]
+
+
+def test_an_interruption_goes_the_same_way_back(tmp_path: Path) -> None:
+    runtime = Runtime("start new", KeyboardInterrupt())
+
+    with pytest.raises(Problem, match="the switch was interrupted; and what ran before did not come back"):
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "start aba"

@@ -1,0 +1,46 @@
+"""What `schedctl` imports before it answers: everybody waits for each module, at every call.
+
+A verb's own modules are imported when it is called. What fails here is often an import at the top of a module
+that `status` shares with others: write it where it is used.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import gc, sys
+import {given}
+before, collected = set(sys.modules), gc.get_stats()
+from schedkit.schedctl.__main__ import main
+sys.argv = ["schedctl", "{word}"]
+try:
+    main()
+except SystemExit as end:
+    searches = "none" if gc.get_stats() == collected and gc.get_freeze_count() else "some"
+    print(end.code or 0, searches, *(set(sys.modules) - before), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "given"),
+    [
+        pytest.param("--version", "click, locale", id="the version needs click alone"),
+        pytest.param("--help", "click, locale, shutil, textwrap", id="help needs no verb"),
+        pytest.param("status", "click, locale, pathlib", id="a status needs no network, and no JSON"),
+    ],
+)
+def test_nothing_else_is_imported_and_no_garbage_is_looked_for(word: str, given: str) -> None:
+    """Beside our own modules; `locale`, `shutil` and `textwrap` are imported by click when it is at work."""
+    probe = PROBE.format(word=word, given=given)
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    code, searches, *imported = done.stderr.split()
+    assert (code, searches, bool(done.stdout)) == ("0", "none", True)
+    assert "schedkit.schedctl.main" in imported
+    assert {name for name in imported if name.partition(".")[0] not in {"schedkit", "click"}} == set()

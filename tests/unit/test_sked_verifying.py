@@ -1,0 +1,450 @@
+"""Verdicts between the manager and its verifier: what is believed, kept, asked again, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import generate_latest
+
+from rig import polling
+from rig.cases import daemon_set, observation, schedext
+from rig.trustrules import MountedRules
+from schedkit.kube.client import Client
+from schedkit.kube.config import Connection
+from schedkit.kube.resources import Key
+from schedkit.model.conditions import Reason
+from schedkit.model.images import Digest
+from schedkit.model.objects import render
+from schedkit.model.observed import Observation
+from schedkit.model.trustrules import TrustMode
+from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.sked import rulereader
+from schedkit.sked.confinement import BrokenOffError, Limits, environment
+from schedkit.sked.metrics import Metrics
+from schedkit.sked.observing import Cluster
+from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.verifierprotocol import Reading
+from schedkit.sked.verifying import Access, Verifications, understood
+
+IMAGE = "registry.example/scheds/rusty:v1"
+GOOD, OTHER = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
+QUESTION = Question(IMAGE, None, "policy")
+KEY = Key("default", "scx")
+
+
+def verdict(
+    digest: str = GOOD, repository: str = "registry.example/scheds/rusty", ticket: str = "t"
+) -> bytes:
+    kept = {
+        "digest": str(digest),
+        "repository": repository,
+        "beliefs": ticket,
+        "signer": "ci",
+        "issuer": None,
+    }
+    reached = dt.datetime.now(dt.UTC)
+    return msgspec.json.encode({**kept, "time": None, "mode": "key", "reached": reached})
+
+
+def answer(**fields: object) -> bytes:
+    return msgspec.json.encode({"ticket": "t", "kind": "trusted", "current": str(GOOD), **fields})
+
+
+def read(data: bytes, question: Question = QUESTION, before: Verdict | None = None) -> Verdict:
+    return understood(data, "t", question, before)
+
+
+def test_a_good_answer_is_a_proof() -> None:
+    found = read(answer(verdict=verdict()))
+
+    assert isinstance(found, Trusted)
+    assert (found.verified.digest, found.verified.signer, found.current) == (GOOD, "ci", GOOD)
+    moved = read(answer(kind="known", current=str(OTHER)), before=found)
+    assert moved == Trusted(found.verified, OTHER)
+    assert read(answer(kind="known", current=""), before=moved) == moved, "an outage moves no tag back"
+
+
+def test_other_answers_are_what_they_say() -> None:
+    assert read(answer(kind="distrusted", step=3, why="nobody signed it")) == Distrusted(
+        3, "nobody signed it"
+    )
+    unreachable = answer(kind="unreachable", why="no route", retry_after_s=9)
+    assert read(unreachable) == Undecided(Reason.REGISTRY_UNREACHABLE, "no route", 9)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\x00",
+        b"[]",
+        b"[" * 100_000,
+        answer(),
+        answer(kind="splendid"),
+        answer(ticket="of another"),
+        answer(verdict=verdict(ticket="of another")),
+        answer(verdict=verdict(repository="registry.example/scheds/other")),
+        answer(verdict=verdict(), current="latest"),
+        answer(verdict=verdict(digest="sha256:short")),
+        answer(kind="known"),
+        answer(verdict=verdict(), more=1),
+    ],
+    ids=lambda data: repr(data[:60]),
+)
+def test_what_is_no_answer_to_this_question_proves_nothing(data: bytes) -> None:
+    with pytest.raises(BrokenOffError):
+        read(data)
+
+
+@pytest.mark.parametrize(
+    "question", [Question(IMAGE, OTHER, "policy"), Question(f"{IMAGE}@{OTHER}", None, "p")]
+)
+def test_a_verdict_about_another_digest_than_the_pinned_one_proves_nothing(question: Question) -> None:
+    with pytest.raises(BrokenOffError, match="about another image"):
+        read(answer(verdict=verdict()), question)
+
+
+def test_a_verifier_gets_the_way_to_registries_and_no_secret() -> None:
+    own = {
+        "PATH": "/bin",
+        "HTTPS_PROXY": "http://proxy:3128",
+        "no_proxy": ".local",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
+
+    assert environment(own).keys() == {"PATH", "HTTPS_PROXY", "no_proxy", "MALLOC_ARENA_MAX", "LC_ALL"}
+
+
+# The rules in their folder
+
+
+def look(folder: RuleFolder) -> None:
+    asyncio.run(folder.look())
+
+
+async def read_here(file: Path) -> Reading:
+    """As the process that a manager starts, which takes a second."""
+    return rulereader.read(file)
+
+
+def looked(place: Path | None, floor: TrustMode) -> RuleFolder:
+    """After its first look."""
+    folder = RuleFolder(place, floor, read_here)
+    look(folder)
+    return folder
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> MountedRules:
+    return MountedRules(tmp_path / "rules")
+
+
+POLICY = b"mode: enforce\npolicy: {keys: [{path: a.pub}]}\n"
+ONE, TWO = (
+    b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA" + digits + b"=\n-----END PUBLIC KEY-----\n"
+    for digits in (b"A" * 43, b"B" * 42 + b"A")
+)
+
+
+def test_rules_are_read_again_when_the_folder_is_swapped_and_the_last_good_ones_stay(
+    mounted: MountedRules,
+) -> None:
+    mounted.write({"trust.yaml": POLICY, "a.pub": ONE})
+    folder, news = looked(mounted.folder, TrustMode.OFF), []
+    folder.listen(lambda: news.append((folder.rules, folder.complaint)))
+    assert folder.rules is not None
+    first = folder.rules
+
+    look(folder)
+    assert news == []
+    mounted.write({"trust.yaml": POLICY, "a.pub": b"no key"})
+    look(folder)
+    mounted.write({"trust.yaml": POLICY, "a.pub": TWO})
+    look(folder)
+
+    (stale, complaint), (changed, nothing) = news
+    assert (stale, "the key a.pub cannot be used" in complaint) == (first, True)
+    assert changed is not None
+    assert (changed.fingerprint != first.fingerprint, nothing) == (True, ""), "another key is another policy"
+
+
+def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: warn\n"})
+    ends = [BrokenOffError("it ended by signal 9")]
+
+    async def read_at_the_second_try(file: Path) -> Reading:
+        if ends:
+            raise ends.pop()
+        return await read_here(file)
+
+    folder = RuleFolder(mounted.folder, TrustMode.OFF, read_at_the_second_try)
+    look(folder)
+    assert (folder.rules, "broke off: it ended by signal 9" in folder.complaint) == (None, True)
+
+    look(folder)
+    assert folder.rules is not None
+    assert (folder.rules.mode, folder.complaint) == (TrustMode.WARN, "")
+
+
+@pytest.mark.parametrize("broken", [b"mode: enforce\nmode: warn\n", b"[", POLICY], ids=repr)
+def test_what_cannot_be_used_is_told_with_its_place(broken: bytes, tmp_path: Path) -> None:
+    (tmp_path / "trust.yaml").write_bytes(broken)
+
+    assert str(tmp_path / "trust.yaml") in rulereader.read(tmp_path / "trust.yaml").complaint
+
+
+def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_none(
+    mounted: MountedRules, tmp_path: Path
+) -> None:
+    for nothing in (None, tmp_path / "nowhere", mounted.folder):
+        rules = looked(nothing, TrustMode.WARN).rules
+        assert rules is not None
+        assert rules.mode is TrustMode.WARN
+
+    mounted.write({"trust.yaml": b"mode: on\n"})
+    folder = looked(mounted.folder, TrustMode.WARN)
+    assert folder.rules is None
+    assert "write off, warn or enforce" in folder.complaint
+
+
+def test_the_metrics_page_says_whether_the_rules_of_now_count(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: on\n"})
+
+    async def page(folder: RuleFolder) -> str:
+        await folder.look()
+        metrics = Metrics()
+        async with Client(Connection("http://127.0.0.1:9")) as client:
+            metrics.watch(Cluster(client), (), folder)
+            return generate_latest(metrics.registry).decode()
+
+    broken = asyncio.run(page(RuleFolder(mounted.folder, TrustMode.OFF, read_here)))
+    good = asyncio.run(page(RuleFolder(None, TrustMode.WARN)))
+
+    assert 'sked_trust_rules_readable{mode="unknown"} 0.0' in broken
+    assert 'sked_trust_rules_readable{mode="warn"} 1.0' in good
+
+
+# The queue
+
+
+def verifier(program: str) -> tuple[str, ...]:
+    """In the place of the real one."""
+    return (sys.executable, "-S", "-c", f"import sys, json; r = json.load(sys.stdin); {program}")
+
+
+DISTRUSTS = "print(json.dumps({'ticket': r['ticket'], 'kind': 'distrusted', 'step': 3, 'why': 'nobody'}))"
+
+
+def asked(verifications: Verifications, image: str | None = None) -> Observation:
+    """What is known after somebody asked about a SchedExt, whose pods run that image if there are any."""
+    owner = schedext(sched=IMAGE)
+    there = None
+    if image is not None:
+        there = msgspec.structs.replace(daemon_set(owner), spec=render(owner, image).spec)
+    return verifications.complete(KEY, observation(owner, daemon_set=there))
+
+
+def made(
+    program: str,
+    *,
+    mode: TrustMode = TrustMode.ENFORCE,
+    time_s: float = 20,
+    interval_s: float = 600,
+    command: tuple[str, ...] = (),
+) -> Verifications:
+    return Verifications(
+        RuleFolder(None, mode),
+        Access(),
+        interval_s=interval_s,
+        command=command or verifier(program),
+        limits=Limits(time_s, 64 << 20, 10_000),
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import time; time.sleep(600)", "it did not end within 1 s"),
+        ("import os; os.abort()", "it ended by signal 6"),
+        ("print('nonsense')", "its answer is not one"),
+        ("meal = [bytearray(1 << 20) for _ in range(200)]", "it ended with code 1"),
+    ],
+)
+def test_a_verifier_that_fails_leaves_the_answer_open_and_is_asked_again_later(
+    program: str, words: str
+) -> None:
+    async def play() -> None:
+        verifications = made(program, time_s=1)
+        assert asked(verifications).verdict is None
+
+        result = await verifications.verify(KEY)
+
+        found = asked(verifications).verdict
+        assert isinstance(found, Undecided)
+        assert found.reason is Reason.VERIFIER_FAILED
+        assert words in found.why
+        assert result.after_s is not None
+        assert 5 < result.after_s < 20
+
+    asyncio.run(play())
+
+
+def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    told: list[Key] = []
+
+    async def play() -> None:
+        verifications = made(f"open({str(marks)!r}, 'a').write('x'); {DISTRUSTS}")
+        verifications.listen(told.append)
+        other = Key("default", "other")
+        asked(verifications)
+        verifications.complete(other, observation(schedext("other", sched=IMAGE), daemon_set=None))
+
+        await verifications.verify(KEY)
+        await verifications.verify(other)
+
+        assert isinstance(asked(verifications).verdict, Distrusted)
+
+    asyncio.run(play())
+    assert marks.read_text() == "x"
+    assert told == [KEY, Key("default", "other")]
+
+
+def ask(verifications: Verifications, name: str) -> None:
+    """For a SchedExt of that name, about an image of its own."""
+    owner = schedext(name, sched=f"registry.example/{name}:v1")
+    verifications.complete(Key("default", name), observation(owner, daemon_set=None))
+
+
+@asynccontextmanager
+async def at_work(verifications: Verifications) -> AsyncIterator[None]:
+    """Both queues are worked on for the length of the block."""
+    workers = [asyncio.create_task(each.run()) for each in verifications.controllers]
+    try:
+        yield
+    finally:
+        for each in workers:
+            each.cancel()
+        await asyncio.wait(workers)
+
+
+def test_what_is_new_does_not_wait_behind_what_was_asked_before() -> None:
+    done: list[str] = []
+
+    async def play() -> None:
+        verifications = Verifications(
+            RuleFolder(None, TrustMode.WARN),
+            Access(),
+            interval_s=0.001,  # so that somebody is always due
+            command=("true",),
+            observe=lambda controller, *_: done.append(controller),
+        )
+        for number in range(10):
+            ask(verifications, f"old-{number}")
+        async with at_work(verifications):
+            await polling.soon(
+                lambda: done.count("reverification") > 15, "old ones are asked again and again"
+            )
+            before = len(done)
+            ask(verifications, "new")
+            await polling.soon(lambda: "verification" in done[before:], "the new one is answered")
+            assert done[before:].index("verification") <= 2
+
+    asyncio.run(play())
+
+
+def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.touch()
+    linger = "import time; f.write(b'<'); time.sleep(0.02); f.write(b'>')"
+    program = f"f = open({str(marks)!r}, 'ab', 0); {linger}; {DISTRUSTS}"
+
+    async def play() -> None:
+        verifications = made(program, interval_s=0.001)
+        for name in ("a", "b", "c"):
+            ask(verifications, name)
+        async with at_work(verifications):
+            await polling.soon(lambda: len(marks.read_text()) > 12, "new ones and others are asked")
+            ask(verifications, "d")
+            await polling.soon(lambda: len(marks.read_text()) > 20, "more are asked")
+
+    asyncio.run(play())
+    assert re.fullmatch("(<>)+<?", marks.read_text())
+
+
+def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:
+    async def play() -> list[float]:
+        verifications = made("", interval_s=0.04, command=("/nowhere/at/all",))
+        asked(verifications)
+        waits = []
+        for _ in range(8):
+            waits.append((await verifications.verify(KEY)).after_s or 0)
+            await asyncio.sleep(waits[-1])
+        return waits
+
+    waits = asyncio.run(play())
+    assert waits[0] <= 0.04 / 40
+    assert waits[-1] > 0.04 / 2
+    assert max(waits) <= 3 * 0.04
+
+
+def test_off_asks_nobody() -> None:
+    async def play() -> None:
+        verifications = made("raise SystemExit", mode=TrustMode.OFF)
+        asked(verifications)
+
+        assert [each.queue.depth for each in verifications.controllers] == [0, 0]
+        assert (await verifications.verify(KEY)).after_s is None
+
+    asyncio.run(play())
+
+
+TRUSTS = (
+    "v = json.dumps({'digest': D, 'repository': 'registry.example/scheds/rusty', 'beliefs': r['ticket'],"
+    " 'signer': 'ci', 'issuer': None, 'time': None, 'mode': 'key', 'reached': NOW});"
+    "import base64; print(json.dumps({'ticket': r['ticket'], 'kind': 'trusted', 'current': D,"
+    " 'verdict': base64.b64encode(v.encode()).decode()}))"
+)
+
+
+def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_outage(tmp_path: Path) -> None:
+    down = tmp_path / "down"
+    outage = "print(json.dumps({'ticket': r['ticket'], 'kind': 'unreachable', 'why': 'down'}))"
+    facts = f"import os; D = {str(GOOD)!r}; NOW = {dt.datetime.now(dt.UTC).isoformat()!r}"
+    program = f"{facts}; exec({outage!r} if os.path.exists({str(down)!r}) else {TRUSTS!r})"
+
+    async def play() -> None:
+        verifications = made(program, interval_s=0.01)
+        asked(verifications)
+        await verifications.verify(KEY)
+        first = asked(verifications).verdict
+        assert isinstance(first, Trusted)
+
+        assert asked(verifications, f"{IMAGE}@{GOOD}").verdict == first, "no second question is open"
+        down.touch()
+        await asyncio.sleep(0.02)  # the verdict is no longer young
+        await verifications.verify(KEY)
+        assert asked(verifications, f"{IMAGE}@{GOOD}").verdict == first
+
+    asyncio.run(play())
+
+
+def test_a_schedext_that_is_gone_is_forgotten() -> None:
+    async def play() -> None:
+        verifications = made(DISTRUSTS)
+        asked(verifications)
+        await verifications.verify(KEY)
+        verifications.forget(KEY)
+
+        assert (await verifications.verify(KEY)).after_s is None
+        assert asked(verifications).verdict is None
+
+    asyncio.run(play())

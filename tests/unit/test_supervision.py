@@ -1,0 +1,63 @@
+"""Whether somebody wanted a scheduler's end is decided by the kernel's word first, then by the program's."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedkit.model.exits import ExitKind
+from schedkit.model.lifecycle import Course
+from schedkit.model.supervision import Ending, explain_end
+
+
+def ending(
+    kind: ExitKind | None = ExitKind.UNREG, code: int | None = 0, course: Course = Course.ENDED
+) -> Ending:
+    return Ending("fifo", course, kind, "rig_fifo: as the kernel says it", code, "bye")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(ending(), id="its program let go, and ended well"),
+        pytest.param(ending(code=143), id="SIGTERM ended it"),
+        pytest.param(ending(code=None), id="somebody removed its container"),
+        pytest.param(ending(kind=None), id="the kernel's log is not readable, and its program ended well"),
+    ],
+)
+def test_an_end_is_in_order(end: Ending) -> None:
+    assert end.is_in_order
+
+
+@pytest.mark.parametrize(
+    ("end", "what"),
+    [
+        pytest.param(ending(code=1), "fifo has ended by itself, with exit code 1", id="its program failed"),
+        pytest.param(ending(code=137), "fifo has ended by itself, with exit code 137", id="it was killed"),
+        pytest.param(
+            ending(kind=ExitKind.SYSRQ),
+            "fifo was ejected by a human, with SysRq-S",
+            id="a human ejected it, and its program was content with that",
+        ),
+        pytest.param(
+            ending(kind=ExitKind.ERROR_STALL),
+            "fifo was ejected by the kernel",
+            id="the watchdog ejected it, and its program was content with that",
+        ),
+        pytest.param(
+            ending(kind=ExitKind.UNKNOWN), "fifo was ejected by the kernel", id="a reason of a later kernel"
+        ),
+        pytest.param(
+            ending(code=None, course=Course.LATE),
+            "fifo was ejected by the kernel",
+            id="its program goes on without the kernel",
+        ),
+    ],
+)
+def test_an_end_is_a_failure_and_told_with_the_words_of_kernel_and_program(end: Ending, what: str) -> None:
+    assert not end.is_in_order
+
+    told = explain_end(end)
+
+    assert told.what == what
+    assert told.why == "the kernel says: rig_fifo: as the kernel says it; its last words: bye"
+    assert "nothing starts it again by itself" in told.remedy

@@ -1,0 +1,289 @@
+"""From one scheduler to another and back to the kernel's own: what is decided from one look at a machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedkit.model.evidence import Leftovers
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.lifecycle import (
+    Action,
+    After,
+    AwaitAttachment,
+    AwaitFree,
+    AwaitReturn,
+    Create,
+    Discard,
+    Eject,
+    EndProcess,
+    Host,
+    Known,
+    Listen,
+    Refused,
+    Restart,
+    Start,
+    Stop,
+)
+from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.transitions import (
+    Switch,
+    Unchanged,
+    Wanted,
+    describe,
+    free_name,
+    plan_reset,
+    plan_switch,
+)
+
+OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7, digest="sha256:1", options="{}")
+SECOND = Known("podman", "ef" * 32, "second", is_running=True, pid=8)
+DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
+INSIDE = Process(7, command="scx_fifo")
+STRANGER = Process(99, command="scx_other")
+POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
+OTHER = Wanted("podman", "sha256:2", "{}")
+
+
+def seen(
+    state: State = State.DISABLED, holder: Process | None = None, hold: Hold | None = None
+) -> HostObservation:
+    is_held = Hold.LINK if holder else Hold.NOTHING
+    ops = "fifo" if state is State.ENABLED else None
+    return HostObservation(SchedExt(state, ops), Proof(hold or is_held, holder, "because"))
+
+
+def host(observation: HostObservation, *containers: Known, left: tuple[Process, ...] = ()) -> Host:
+    return Host(observation, containers, Leftovers(left))
+
+
+MINE = seen(State.ENABLED, INSIDE)
+THEIRS = seen(State.ENABLED, STRANGER)
+KUBERNETES = seen(State.ENABLED, POD)
+ORPHAN = seen(State.ENABLED, hold=Hold.NOBODY)
+UNKNOWN = seen(State.ENABLED, hold=Hold.UNKNOWN)
+
+
+def refusal(answer: object) -> Refused:
+    assert isinstance(answer, Refused)
+    return answer
+
+
+# Switching
+
+
+def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_the_new_one_is_proved() -> (
+    None
+):
+    assert plan_switch(host(MINE, OURS), OTHER) == Switch(
+        steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
+        way_back=(AwaitFree(), Restart(OURS), AwaitReturn(OURS)),
+        afterwards=(Discard(OURS),),
+        old=OURS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "begins", "ends"),
+    [
+        (After.LEAVE, (Create(),), (AwaitFree(), Start())),
+        (After.FOLLOW, (Create(), Listen()), (AwaitFree(), Start())),
+    ],
+)
+def test_who_does_not_wait_gets_the_same_without_the_proof(
+    after: After, begins: tuple[Action, ...], ends: tuple[Action, ...]
+) -> None:
+    plan = plan_switch(host(MINE, OURS), OTHER, after=after)
+
+    assert isinstance(plan, Switch)
+    assert plan.steps == (*begins, Stop(OURS, is_awaited=False), *ends)
+
+
+def test_what_interrupted_changes_left_behind_goes_first() -> None:
+    plan = plan_switch(host(MINE, OURS, DEAD), OTHER)
+
+    assert isinstance(plan, Switch)
+    assert plan.steps[:2] == (Discard(DEAD), Create())
+
+
+def test_where_nothing_of_ours_runs_a_switch_is_a_run() -> None:
+    assert plan_switch(host(seen(), DEAD), OTHER) == Switch(
+        (Discard(DEAD), Create(), Start(), AwaitAttachment())
+    )
+
+
+def test_what_runs_already_in_the_same_way_is_left_alone() -> None:
+    same = Wanted(OURS.driver, OURS.digest, OURS.options)
+
+    assert plan_switch(host(MINE, OURS), same) == Unchanged(OURS)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(Wanted("podman", "sha256:2", "{}"), id="another image"),
+        pytest.param(Wanted("podman", "sha256:1", '{"preset": "x"}'), id="other options"),
+        pytest.param(Wanted("containerd", "sha256:1", "{}"), id="another runtime"),
+    ],
+)
+def test_whatever_differs_is_a_reason_to_switch(wanted: Wanted) -> None:
+    assert isinstance(plan_switch(host(MINE, OURS), wanted), Switch)
+
+
+def test_the_same_is_started_again_when_the_kernel_has_ejected_it_and_nothing_comes_back() -> None:
+    """Who was thrown out is not what to return to."""
+    plan = plan_switch(host(seen(), OURS, left=(INSIDE,)), Wanted(OURS.driver, OURS.digest, OURS.options))
+
+    assert isinstance(plan, Switch)
+    assert (plan.steps[:2], plan.way_back, plan.afterwards) == ((Create(), Stop(OURS)), (), (Discard(OURS),))
+
+
+def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
+    plan = plan_switch(host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS), OTHER)
+
+    assert isinstance(plan, Switch)
+    assert plan.steps == (Create(), Stop(OURS), Eject(), AwaitFree(), Start(), AwaitAttachment())
+
+
+@pytest.mark.parametrize(
+    ("machine", "what", "remedy"),
+    [
+        pytest.param(host(seen(State.ABSENT)), "no sched_ext", "doctor", id="a kernel without sched_ext"),
+        pytest.param(host(MINE, OURS, SECOND), "several", "schedctl reset", id="two of ours"),
+        pytest.param(host(THEIRS), "schedctl did not start", "--evict 99", id="a stranger's"),
+        pytest.param(
+            host(THEIRS, OURS), "schedctl did not start", "--evict 99", id="a stranger's beside ours"
+        ),
+        pytest.param(host(KUBERNETES), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
+        pytest.param(host(ORPHAN), "runs fifo already", "schedctl reset", id="nobody's"),
+        pytest.param(host(UNKNOWN, OURS), "runs fifo already", "status", id="of unknown owner"),
+        pytest.param(host(seen(State.ENABLING), OURS), "between", "try again", id="a moving kernel"),
+        pytest.param(
+            host(MINE, OURS, left=(STRANGER,)), "process 99 ", "schedctl reset", id="an old one lingers"
+        ),
+        pytest.param(
+            host(seen(), OURS, left=(STRANGER,)), "process 99 ", "schedctl reset", id="the same, all ejected"
+        ),
+    ],
+)
+def test_a_switch_that_cannot_be_or_is_not_ours_to_make_is_refused(
+    machine: Host, what: str, remedy: str
+) -> None:
+    refused = refusal(plan_switch(machine, OTHER))
+
+    assert what in refused.what
+    assert remedy in refused.remedy
+
+
+def test_a_strangers_scheduler_ends_if_its_process_is_named_and_does_not_come_back() -> None:
+    plan = plan_switch(host(THEIRS), OTHER, evicted=99)
+
+    assert plan == Switch((Create(), EndProcess(STRANGER), AwaitFree(), Start(), AwaitAttachment()))
+
+
+def test_a_pods_scheduler_ends_only_by_force_and_name() -> None:
+    assert isinstance(plan_switch(host(KUBERNETES), OTHER, evicted=98), Refused)
+    assert isinstance(plan_switch(host(KUBERNETES), OTHER, is_forced=True), Refused)
+    assert isinstance(plan_switch(host(KUBERNETES), OTHER, evicted=98, is_forced=True), Switch)
+
+
+def test_to_name_a_process_that_has_no_scheduler_is_refused() -> None:
+    for machine in (host(THEIRS), host(seen()), host(MINE, OURS)):
+        assert "process 5 has no scheduler" in refusal(plan_switch(machine, OTHER, evicted=5)).what
+        assert "process 5 has no scheduler" in refusal(plan_reset(machine, evicted=5)).what
+
+
+def test_by_force_those_who_linger_are_not_waited_for() -> None:
+    plan = plan_switch(host(MINE, OURS, left=(STRANGER,)), OTHER, is_forced=True)
+
+    assert isinstance(plan, Switch)
+    assert AwaitFree(ignored=(99,)) in plan.steps
+
+
+def test_a_name_that_runs_already_gets_a_number() -> None:
+    assert free_name("alias", host(MINE, OURS, DEAD)) == "alias"
+    assert free_name("old", host(MINE, OURS, DEAD)) == "old"
+    assert free_name("fifo", host(MINE, OURS)) == "fifo-2"
+    assert free_name("fifo", host(MINE, OURS, OURS._replace(name="fifo-2"))) == "fifo-3"
+
+
+# Resetting
+
+
+@pytest.mark.parametrize(
+    ("machine", "steps"),
+    [
+        pytest.param(host(seen()), (), id="nothing is there"),
+        pytest.param(host(seen(State.ABSENT)), (), id="no sched_ext, and nothing is there"),
+        pytest.param(host(seen(), DEAD), (Discard(DEAD),), id="a half-made container"),
+        pytest.param(
+            host(MINE, OURS, DEAD), (Stop(OURS), AwaitFree(), Discard(OURS), Discard(DEAD)), id="ours"
+        ),
+        pytest.param(
+            host(MINE, OURS, SECOND),
+            (Stop(OURS), Stop(SECOND), AwaitFree(), Discard(OURS), Discard(SECOND)),
+            id="two of ours",
+        ),
+        pytest.param(
+            host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS),
+            (Stop(OURS), Eject(), AwaitFree(), Discard(OURS)),
+            id="ours, which the kernel would keep",
+        ),
+        pytest.param(host(ORPHAN), (Eject(), AwaitFree()), id="an orphan"),
+        pytest.param(
+            host(seen(), OURS, left=(INSIDE, STRANGER)),
+            (Stop(OURS), EndProcess(STRANGER), AwaitFree(), Discard(OURS)),
+            id="ejected holders, ours and a stranger's",
+        ),
+        pytest.param(
+            host(seen(State.ABSENT), OURS), (Stop(OURS), Discard(OURS)), id="ours without sched_ext"
+        ),
+    ],
+)
+def test_a_reset_leads_back_from_everywhere(machine: Host, steps: tuple[Action, ...]) -> None:
+    assert plan_reset(machine) == steps
+
+
+@pytest.mark.parametrize(
+    ("machine", "what", "remedy"),
+    [
+        pytest.param(host(THEIRS), "schedctl did not start", "--evict 99", id="a stranger's"),
+        pytest.param(host(KUBERNETES, OURS), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
+        pytest.param(host(UNKNOWN), "runs fifo", "--force", id="of unknown owner"),
+        pytest.param(host(seen(State.DISABLING)), "between", "--force", id="a moving kernel"),
+        pytest.param(
+            host(seen(), left=(POD,)), "process 98 of a Kubernetes pod", "--force", id="a pod lingers"
+        ),
+    ],
+)
+def test_a_reset_that_is_not_ours_to_make_is_refused(machine: Host, what: str, remedy: str) -> None:
+    refused = refusal(plan_reset(machine))
+
+    assert what in refused.what
+    assert remedy in refused.remedy
+
+
+def test_by_force_or_by_name_a_reset_ends_what_is_not_ours() -> None:
+    assert plan_reset(host(THEIRS), evicted=99) == (EndProcess(STRANGER), AwaitFree())
+    assert plan_reset(host(KUBERNETES), evicted=98, is_forced=True) == (EndProcess(POD), AwaitFree())
+    assert plan_reset(host(UNKNOWN), is_forced=True) == (Eject(is_blind=True), AwaitFree())
+    assert plan_reset(host(seen(State.ENABLING)), is_forced=True) == (Eject(is_blind=True), AwaitFree())
+    assert plan_reset(host(seen(), left=(POD,)), is_forced=True) == (EndProcess(POD), AwaitFree())
+
+
+def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:
+    dark = HostObservation(SchedExt(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
+
+    assert "root" in refusal(plan_reset(host(dark), is_forced=True)).remedy
+
+
+def test_a_reset_is_told_in_words() -> None:
+    plan = (Stop(OURS), EndProcess(STRANGER), Eject(), AwaitFree(), Discard(DEAD))
+
+    assert describe(plan) == (
+        "stop container fifo",
+        "end process 99 (scx_other)",
+        "eject the scheduler from the kernel",
+        "wait until the kernel runs its own scheduler",
+        "remove container old",
+    )

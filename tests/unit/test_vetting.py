@@ -1,0 +1,392 @@
+"""What may run, by which name, and what users are told: the table of the administrator's rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from rig.cases import (
+    MOVED,
+    SIGNED,
+    SIGNED_IMAGE,
+    observation,
+    pod,
+    running,
+    schedext,
+    trusted,
+    with_image,
+)
+from rig.plans import plan
+from schedkit.model.conditions import Reason
+from schedkit.model.fleets import Fleet
+from schedkit.model.observed import Observation
+from schedkit.model.plans import (
+    CreateDaemonSet,
+    DeleteDaemonSet,
+    PatchDaemonSet,
+    WriteStatus,
+    plan_daemon_set,
+)
+from schedkit.model.schedext import Condition, ConditionStatus, SchedExtStatus
+from schedkit.model.status import compute_status
+from schedkit.model.trust import InvalidPolicy
+from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
+from schedkit.model.verdicts import Distrusted, Question, Undecided, Verdict
+from schedkit.model.vetting import question_of, vet
+
+IMAGE, GOOD, NEWER = SIGNED_IMAGE, SIGNED, MOVED
+OFF, WARN, ENFORCE = (built_in_rules(mode) for mode in TrustMode)
+
+
+UNTRUSTED = Distrusted(13, "it was signed by a stranger")
+OUTAGE = Undecided(Reason.REGISTRY_UNREACHABLE, "registry.example does not answer")
+
+
+def seen(
+    rules: Rules | None,
+    verdict: Verdict | None = None,
+    has: str | None = None,
+    **spec: Any,  # noqa: ANN401 - fields of the spec
+) -> Observation:
+    """A SchedExt that asks for IMAGE; its DaemonSet runs `has`, if there is one."""
+    asked = schedext(**{"sched": IMAGE, **spec})
+    there = with_image(schedext(sched=IMAGE), has) if has else None
+    return observation(asked, daemon_set=there, rules=rules, verdict=verdict)
+
+
+def rendered(at: Observation) -> str | None:
+    """The image that would be written; None: nothing is."""
+    for write in plan_daemon_set(at):
+        match write:
+            case CreateDaemonSet(body):
+                return body.spec.template.spec.containers[0].image
+            case PatchDaemonSet(operations=operations):
+                images = [each.value for each in operations if each.path.endswith("/image")]
+                return images[0] if images else "as it is"
+    return None
+
+
+def answers(at: Observation) -> dict[str, tuple[str, str]]:
+    conditions = compute_status(at, Fleet()).conditions
+    return {each.type: (str(each.status), each.reason) for each in conditions}
+
+
+def read(name: str) -> bytes:
+    return f"content of {name}".encode()
+
+
+PINNED = f"{IMAGE}@{GOOD}"
+RESPELLED = IMAGE.replace("registry.example", "REGISTRY.Example:443")
+STRANGER = "registry.example/scheds/rusty:v0"
+
+
+# rules, verdict, image in the DaemonSet, changed spec -> image written, Verified, Accepted
+TABLE: dict[str, tuple[Observation, str | None, tuple[str, str], str]] = {
+    "off, new": (seen(OFF), IMAGE, ("Unknown", "VerificationOff"), "Accepted"),
+    "warn, new, no verdict yet": (seen(WARN), IMAGE, ("Unknown", "Verifying"), "Accepted"),
+    "warn, new, signed": (seen(WARN, trusted()), IMAGE, ("True", "Verified"), "Accepted"),
+    "warn, new, unsigned": (seen(WARN, UNTRUSTED), IMAGE, ("False", "Untrusted"), "Accepted"),
+    "warn, new, outage": (seen(WARN, OUTAGE), IMAGE, ("Unknown", "RegistryUnreachable"), "Accepted"),
+    "enforce, new, no verdict yet": (seen(ENFORCE), None, ("Unknown", "Verifying"), "Verifying"),
+    "enforce, new, signed": (seen(ENFORCE, trusted()), PINNED, ("True", "Verified"), "Accepted"),
+    "enforce, new, unsigned": (seen(ENFORCE, UNTRUSTED), None, ("False", "Untrusted"), "Untrusted"),
+    "enforce, new, outage": (
+        seen(ENFORCE, OUTAGE),
+        None,
+        ("Unknown", "RegistryUnreachable"),
+        "RegistryUnreachable",
+    ),
+    "enforce, new version signed": (
+        seen(ENFORCE, trusted(), has=STRANGER),
+        PINNED,
+        ("True", "Verified"),
+        "Accepted",
+    ),
+    "enforce, new version unsigned: the old one stays": (
+        seen(ENFORCE, UNTRUSTED, has=STRANGER),
+        None,
+        ("False", "Untrusted"),
+        "Untrusted",
+    ),
+    "enforce, pinned and unchanged": (
+        seen(ENFORCE, trusted(), has=PINNED),
+        None,
+        ("True", "Verified"),
+        "Accepted",
+    ),
+    "enforce, pinned, then distrusted: it runs on": (
+        seen(ENFORCE, UNTRUSTED, has=PINNED),
+        None,
+        ("False", "Untrusted"),
+        "Accepted",
+    ),
+    "enforce, pinned, then distrusted, and changed: held": (
+        seen(ENFORCE, UNTRUSTED, has=PINNED, args=("-v",)),
+        None,
+        ("False", "Untrusted"),
+        "Untrusted",
+    ),
+    "enforce, pinned, changed: the digest stays": (
+        seen(ENFORCE, trusted(), has=PINNED, args=("-v",)),
+        "as it is",
+        ("True", "Verified"),
+        "Accepted",
+    ),
+    "enforce, tag moved: the digest stays": (
+        seen(ENFORCE, trusted(current=NEWER), has=PINNED),
+        None,
+        ("True", "TagMoved"),
+        "Accepted",
+    ),
+    "enforce, tag moved, changed: the digest stays": (
+        seen(ENFORCE, trusted(current=NEWER), has=PINNED, args=("-v",)),
+        "as it is",
+        ("True", "TagMoved"),
+        "Accepted",
+    ),
+    "enforce, by tag from before: it runs on": (
+        seen(ENFORCE, trusted(), has=IMAGE),
+        None,
+        ("Unknown", "NotPinned"),
+        "Accepted",
+    ),
+    "enforce, by tag from before, changed: pinned": (
+        seen(ENFORCE, trusted(), has=IMAGE, args=("-v",)),
+        PINNED,
+        ("Unknown", "NotPinned"),
+        "Accepted",
+    ),
+    "warn, pinned from before: it runs on": (
+        seen(WARN, trusted(), has=PINNED),
+        None,
+        ("True", "Verified"),
+        "Accepted",
+    ),
+    "off, pinned from before: it runs on": (
+        seen(OFF, has=PINNED),
+        None,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "off, pinned from before, changed: as the user writes it": (
+        seen(OFF, has=PINNED, args=("-v",)),
+        IMAGE,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "no rules, new": (seen(None), None, ("Unknown", "PolicyUnreadable"), "PolicyUnreadable"),
+    "no rules, unchanged": (seen(None, has=IMAGE), None, ("Unknown", "PolicyUnreadable"), "Accepted"),
+    "no rules, changed": (
+        seen(None, has=IMAGE, args=("-v",)),
+        None,
+        ("Unknown", "PolicyUnreadable"),
+        "PolicyUnreadable",
+    ),
+    "another registry is allowed": (
+        seen(replace(OFF, allowed_images=("other.example",))),
+        None,
+        ("Unknown", "VerificationOff"),
+        "NotAllowed",
+    ),
+    "its folder is allowed": (
+        seen(replace(OFF, allowed_images=("registry.example/scheds",))),
+        IMAGE,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "its registry is allowed in another spelling": (
+        seen(parse_rules({"allowedImages": ["Registry.Example:443"]}, read, TrustMode.OFF)),
+        IMAGE,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "it is spelled in another way than what is allowed": (
+        seen(replace(OFF, allowed_images=("registry.example/scheds",)), sched=RESPELLED),
+        RESPELLED,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+    "what is allowed is only a part of its name": (
+        seen(replace(OFF, allowed_images=("registry.example/sche",))),
+        None,
+        ("Unknown", "VerificationOff"),
+        "NotAllowed",
+    ),
+    "another namespace is allowed": (
+        seen(replace(OFF, allowed_namespaces=("kube-system",))),
+        None,
+        ("Unknown", "VerificationOff"),
+        "NotAllowed",
+    ),
+    "what runs stays when its namespace is no longer allowed": (
+        seen(replace(OFF, allowed_namespaces=()), has=IMAGE),
+        None,
+        ("Unknown", "VerificationOff"),
+        "Accepted",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_rules_verdict_and_what_runs_decide(case: str) -> None:
+    at, image, verified, accepted = TABLE[case]
+
+    assert rendered(at) == image
+    assert answers(at)["Verified"] == verified
+    assert answers(at)["Accepted"][1] == accepted
+
+
+def test_an_image_that_users_pinned_themselves_is_rendered_as_it_stands() -> None:
+    at = seen(ENFORCE, trusted(), sched=PINNED)
+
+    assert rendered(at) == PINNED
+    assert vet(replace(at, daemon_set=with_image(at.schedext, PINNED))).verified.reason is Reason.VERIFIED
+
+
+def test_whoever_is_held_back_can_still_be_suspended() -> None:
+    at = seen(ENFORCE, UNTRUSTED, has=PINNED, suspend=True)
+
+    assert [type(write) for write in plan_daemon_set(at)] == [DeleteDaemonSet]
+
+
+def test_what_is_held_back_is_not_deployed_and_the_refusal_says_why_everywhere() -> None:
+    at = seen(ENFORCE, UNTRUSTED, has=STRANGER)
+
+    assert answers(at)["Deployed"] == ("False", "Untrusted")
+    assert answers(at)["Ready"] == ("False", "Untrusted")
+    assert answers(at)["Progressing"] == ("False", "Blocked")
+    obstacle = vet(at).obstacle
+    assert obstacle is not None
+    assert obstacle.message == "it was signed by a stranger (step 13 of verification)"
+
+
+def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> None:
+    earlier = Condition(
+        type="Verified",
+        status=ConditionStatus.TRUE,
+        observed_generation=1,
+        reason="Verified",
+        message="it was signed by ci@example",
+    )
+    asked = msgspec.structs.replace(
+        schedext(sched=IMAGE), status=SchedExtStatus(signer="ci@example", conditions=(earlier,))
+    )
+    at = replace(seen(ENFORCE, has=PINNED), schedext=asked)
+
+    assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
+    changed = msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, generation=2))
+    assert vet(replace(at, schedext=changed)).verified.reason is Reason.VERIFYING
+
+
+def test_an_earlier_answer_lets_nothing_new_run() -> None:
+    earlier = Condition(
+        type="Verified", status=ConditionStatus.TRUE, observed_generation=1, reason="Verified", message="once"
+    )
+    asked = msgspec.structs.replace(schedext(sched=IMAGE), status=SchedExtStatus(conditions=(earlier,)))
+
+    assert rendered(replace(seen(ENFORCE), schedext=asked)) is None
+
+
+def test_rules_that_became_unreadable_count_and_every_answer_says_so() -> None:
+    at = replace(seen(ENFORCE, trusted(), has=PINNED), complaint="line 3: what is this")
+
+    assert vet(at).verified.reason is Reason.VERIFIED
+    assert vet(at).verified.message.endswith("cannot be read: line 3: what is this")
+
+
+def test_the_signer_is_in_the_status_and_a_second_look_changes_nothing() -> None:
+    at = observation(
+        schedext(sched=IMAGE),
+        pod(container=running()),
+        daemon_set=with_image(schedext(sched=IMAGE), PINNED),
+        rules=ENFORCE,
+        verdict=trusted(),
+    )
+    (written, *_) = [action for action in plan(at) if isinstance(action, WriteStatus)]
+
+    assert written.status.signer == "ci@example"
+    assert plan(replace(at, schedext=msgspec.structs.replace(at.schedext, status=written.status))) == ()
+
+
+def test_what_is_asked_follows_from_rules_and_daemon_set() -> None:
+    assert question_of(seen(OFF)) is None
+    assert question_of(seen(None)) is None
+    assert question_of(seen(WARN)) == Question(IMAGE, None, WARN.fingerprint)
+    assert question_of(seen(ENFORCE, has=PINNED)) == Question(IMAGE, GOOD, ENFORCE.fingerprint)
+    assert question_of(seen(ENFORCE, has=STRANGER)) == Question(IMAGE, None, ENFORCE.fingerprint)
+    assert question_of(seen(ENFORCE, has=f"{IMAGE}@sha256:short")) == Question(
+        IMAGE, None, ENFORCE.fingerprint
+    )
+
+
+def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -> None:
+    found = trusted(signer="x\u202e" * 2000)
+
+    assert vet(seen(WARN, found)).signer == "x\N{REPLACEMENT CHARACTER}" * 512
+
+
+# The document
+
+
+def test_a_whole_document_is_read() -> None:
+    rules = parse_rules(
+        {
+            "mode": "enforce",
+            "policy": {"keys": [{"path": "cosign.pub"}]},
+            "allowedImages": ["registry.example/scheds"],
+            "allowedNamespaces": ["kube-system"],
+            "priorityCeiling": 10,
+        },
+        read,
+        TrustMode.OFF,
+    )
+
+    assert (rules.mode, rules.priority_ceiling) == (TrustMode.ENFORCE, 10)
+    assert dict(rules.files) == {"cosign.pub": b"content of cosign.pub"}
+    assert rules.allows_namespace("kube-system")
+    assert not rules.allows_namespace("default")
+    assert rules.fingerprint == rules.policy.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("written", "floor", "mode"),
+    [
+        ("enforce", "off", "enforce"),
+        ("warn", "enforce", "enforce"),
+        ("off", "warn", "warn"),
+        (False, "off", "off"),  # what YAML makes of the bare word off
+        (False, "enforce", "enforce"),
+    ],
+)
+def test_the_stricter_of_mode_and_floor_counts(written: object, floor: str, mode: str) -> None:
+    assert parse_rules({"mode": written}, read, TrustMode(floor)).mode == mode
+
+
+def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody() -> None:
+    assert parse_rules({}, read, TrustMode.WARN) == WARN
+    assert parse_rules({"policy": {}}, read, TrustMode.WARN).policy.rule.trusts_nobody
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([], "not a mapping"),
+        ({"Mode": "warn"}, "did you mean mode?"),
+        ({"mode": "on"}, "write off, warn or enforce"),
+        ({"mode": True}, "write off, warn or enforce"),
+        ({"policy": None}, "policy is empty"),
+        ({"policy": {"kees": []}}, "did you mean keys?"),
+        ({"allowedImages": "x"}, "allowedImages is not a list"),
+        ({"allowedImages": ["registry.example/x:v1"]}, "or has a tag"),
+        ({"allowedNamespaces": [1]}, r"allowedNamespaces\[0\] is 1"),
+        ({"priorityCeiling": "high"}, "write a whole number"),
+        ({"priorityCeiling": True}, "write a whole number"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_the_document_is_told_with_its_place(document: object, words: str) -> None:
+    with pytest.raises(InvalidPolicy, match=words):
+        parse_rules(document, read, TrustMode.OFF)
