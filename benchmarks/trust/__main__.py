@@ -106,7 +106,7 @@ class Scene:
         image, ca_file = f"{self.image}@{self.digest}", self.registry.ca_file or ""
         words: list[str | Path] = [sys.executable, kept.__file__, image, self.policy, ca_file]
         found = json.loads(measure(KEPT, words, self.environment)[1])
-        return Cost(KEPT, found["cpu_s"], found["wall_s"], 0)
+        return Cost(KEPT, found["cpu_s"], found["wall_s"])
 
 
 def run(rounds: int) -> list[Cost]:

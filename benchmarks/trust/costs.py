@@ -19,7 +19,6 @@ class Cost:
     who: str
     cpu_s: float  # in its own code and in the kernel, of all its threads
     wall_s: float
-    peak_mib: float
 
 
 def measure(who: str, argv: Sequence[str | Path], env: Mapping[str, str]) -> tuple[Cost, str]:
@@ -38,4 +37,4 @@ def measure(who: str, argv: Sequence[str | Path], env: Mapping[str, str]) -> tup
                 child.kill()
     if child.returncode != 0:
         raise RigError(f"{who} ended with {child.returncode}: {printed}")
-    return Cost(who, used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024), printed
+    return Cost(who, used.ru_utime + used.ru_stime, wall_s), printed

@@ -21,7 +21,7 @@ def render_json(rounds: int, costs: Sequence[Cost]) -> str:
 def render_text(rounds: int, costs: Sequence[Cost]) -> str:
     """A table of medians, and the targets, of which the missed ones are marked."""
     head = f"one image, one registry, one trusted root; medians of {rounds} rounds"
-    rows = [_row("", "processor", "time", "peak"), *(_figures(medians(costs, who)) for who in _ORDER)]
+    rows = [_row("", "processor", "time"), *(_figures(medians(costs, who)) for who in _ORDER)]
     return "\n".join([head, "", *rows, "", "targets", *map(_target, compare(costs))])
 
 
@@ -29,8 +29,7 @@ _ORDER = (OURS, THEIRS, NOTHING, KEPT)
 
 
 def _figures(cost: Cost) -> str:
-    peak = f"{cost.peak_mib:.0f} MiB" if cost.peak_mib else ""
-    return _row(cost.who, f"{1000 * cost.cpu_s:.1f} ms", f"{1000 * cost.wall_s:.1f} ms", peak)
+    return _row(cost.who, f"{1000 * cost.cpu_s:.1f} ms", f"{1000 * cost.wall_s:.1f} ms")
 
 
 def _row(who: str, *cells: str) -> str:

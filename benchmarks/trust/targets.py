@@ -40,8 +40,7 @@ def compare(costs: Sequence[Cost]) -> tuple[Outcome, ...]:
 def medians(costs: Sequence[Cost], who: str) -> Cost:
     """The median of each figure; a round in which the machine did something else does not count."""
     own = [cost for cost in costs if cost.who == who]
-    figures = (median(column) for column in zip(*((c.cpu_s, c.wall_s, c.peak_mib) for c in own), strict=True))
-    return Cost(who, *figures)
+    return Cost(who, median(cost.cpu_s for cost in own), median(cost.wall_s for cost in own))
 
 
 def _ratio(what: str, costs: Sequence[Cost], figure: Callable[[Cost], float]) -> Outcome:

@@ -16,7 +16,7 @@ from rig.errors import RigError
 def costs(*, ours_ms: float = 120, kept_ms: float = 15) -> list[Cost]:
     """Of a run in which cosign took 100 ms; one round of ours was disturbed."""
     figures = [(OURS, ours_ms), (OURS, ours_ms), (OURS, 9000), (THEIRS, 100), (NOTHING, 10), (KEPT, kept_ms)]
-    return [Cost(who, each / 1000, each / 1000, 40) for who, each in figures]
+    return [Cost(who, each / 1000, each / 1000) for who, each in figures]
 
 
 def missed(found: list[Cost]) -> list[str]:
