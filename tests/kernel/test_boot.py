@@ -1,6 +1,7 @@
 """`schedkit.service` where systemd is PID 1: it is active only while the kernel runs its scheduler.
 
 The guest is looked at from outside, through its kernel, systemd and Podman: `schedctl` is no witness here.
+Every start of the unit starts Podman, and Python twice, under emulation: the module is `full`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from rig import images, kernels, polling, systemd, vm
 from rig.errors import RigError
 
-pytestmark = [pytest.mark.own_guest]
+pytestmark = [pytest.mark.own_guest, pytest.mark.full]
 
 _UNIT = Path(__file__).parents[2] / "packaging/systemd/schedkit.service"
 _CHOICE = "etc/schedkit/boot.env"
@@ -166,7 +167,6 @@ def test_stopping_the_unit_detaches_the_scheduler_and_removes_its_container(atta
     assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
 
 
-@pytest.mark.full
 def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) -> None:
     idle.choose("lingering")
     assert idle.start(), idle.journal()
@@ -178,7 +178,6 @@ def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) 
     assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
 
 
-@pytest.mark.full
 def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) -> None:
     attached("schedctl stop")
     attached.await_state("inactive")
@@ -187,7 +186,6 @@ def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) ->
     assert attached.kernel() == ("disabled", "")
 
 
-@pytest.mark.full
 def test_a_supervisor_that_is_killed_takes_its_scheduler_along(attached: Machine) -> None:
     attached("systemctl kill --signal=KILL schedkit")
     attached.await_state("failed")
