@@ -17,7 +17,6 @@ from schedkit.runtimes.containerd import Containerd as ContainerdRuntime
 from schedkit.runtimes.podman import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import wiring
 
 INTERPRETER = "python -c pass"
 CLICK = "python -c 'import click'"
@@ -25,6 +24,7 @@ HELP = "schedctl --help"
 STATUS = "schedctl status, no socket"
 PODMAN = "schedctl status, Podman"
 CONTAINERD = "schedctl status, containerd"
+_USUAL_SOCKETS = (Path("/run/podman/podman.sock"), Path("/run/containerd/containerd.sock"))
 _SCHEDCTL = str(Path(sys.executable).with_name("schedctl"))
 
 
@@ -46,7 +46,7 @@ def measure(folder: Path, starts: int) -> dict[str, list[float]]:
 
 def _require_no_other_runtime() -> None:
     """`status` would ask it as well."""
-    for socket in wiring.SOCKETS.values():
+    for socket in _USUAL_SOCKETS:
         if socket.exists():
             remedy = "stop it for the length of the benchmark"
             raise Unavailable(
