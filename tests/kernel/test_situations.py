@@ -132,7 +132,6 @@ def effective_capabilities(pid: int) -> set[str]:
     return {names.get(number, str(number)) for number in range(64) if mask >> number & 1}
 
 
-@pytest.mark.full
 @any_driver
 def test_an_ops_name_unlike_the_images_is_no_mismatch(machine: Machine) -> None:
     ran = run_well(machine, "alias")
@@ -145,8 +144,7 @@ def test_an_ops_name_unlike_the_images_is_no_mismatch(machine: Machine) -> None:
 # Schedulers that fail
 
 
-@pytest.mark.full
-@both_drivers
+@any_driver
 def test_a_failing_init_is_told_with_both_reasons_and_leaves_nothing(machine: Machine) -> None:
     failed = machine.run("bad_init")
 
@@ -159,8 +157,7 @@ def test_a_failing_init_is_told_with_both_reasons_and_leaves_nothing(machine: Ma
     assert said_by(machine) == IDLE
 
 
-@pytest.mark.full
-@both_drivers
+@any_driver
 def test_followed_with_attach_its_output_and_exit_code_are_the_programs(machine: Machine) -> None:
     ended = machine.run("bad_init", "--attach")
 
@@ -182,7 +179,6 @@ def test_a_stalled_scheduler_is_gone_and_its_log_says_why(machine: Machine) -> N
     assert "EXIT: runnable task stall (victim[" in machine.schedctl("logs").stderr
 
 
-@pytest.mark.full
 @any_driver
 def test_what_a_human_ejected_stays_ejected(machine: Machine) -> None:
     run_well(machine, "fifo")
@@ -197,8 +193,7 @@ def test_what_a_human_ejected_stays_ejected(machine: Machine) -> None:
     assert "EXIT: disabled by sysrq-S" in machine.schedctl("logs").stderr
 
 
-@pytest.mark.full
-@both_drivers
+@any_driver
 def test_a_killed_container_takes_its_scheduler_along_and_the_next_run_clears_it_away(
     machine: Machine,
 ) -> None:
@@ -214,8 +209,7 @@ def test_a_killed_container_takes_its_scheduler_along_and_the_next_run_clears_it
     assert (schedext.ops(), machine.containers()) == ("totally_different", ["alias"])
 
 
-@pytest.mark.full
-@both_drivers
+@any_driver
 def test_a_scheduler_that_ignores_sigterm_is_killed_after_the_grace_period(machine: Machine) -> None:
     run_well(machine, "stubborn")
 
@@ -226,7 +220,6 @@ def test_a_scheduler_that_ignores_sigterm_is_killed_after_the_grace_period(machi
     assert (schedext.state(), machine.containers()) == ("disabled", [])
 
 
-@pytest.mark.full
 @any_driver
 def test_after_cpu_hotplug_the_same_container_is_attached_again(machine: Machine) -> None:
     run_well(machine, "hotplug")
@@ -245,7 +238,6 @@ def test_after_cpu_hotplug_the_same_container_is_attached_again(machine: Machine
 # What is left of a scheduler
 
 
-@pytest.mark.full
 @any_driver
 def test_an_ejected_scheduler_that_does_not_exit_is_detached_and_can_be_stopped(machine: Machine) -> None:
     run_well(machine, "lingering")
@@ -261,7 +253,6 @@ def test_an_ejected_scheduler_that_does_not_exit_is_detached_and_can_be_stopped(
     assert (said_by(machine), machine.containers()) == (IDLE, [])
 
 
-@pytest.mark.full
 @any_driver
 def test_no_scheduler_is_started_while_a_strangers_ejected_one_is_held(
     machine: Machine, launcher: Launcher
@@ -314,7 +305,6 @@ def test_an_orphan_is_named_as_nobodys_and_stays_until_it_is_ejected(machine: Ma
 # Others on the same machine
 
 
-@pytest.mark.full
 @any_driver
 def test_a_stranger_keeps_the_kernel_and_is_named(machine: Machine, launcher: Launcher) -> None:
     stranger = launcher.attach("alias")
@@ -333,7 +323,6 @@ def test_a_stranger_keeps_the_kernel_and_is_named(machine: Machine, launcher: La
     assert (schedext.ops(), machine.containers()) == ("totally_different", [])
 
 
-@pytest.mark.full
 @any_driver
 def test_a_tcp_congestion_control_is_no_scheduler(machine: Machine, launcher: Launcher) -> None:
     tcp = launcher.start("tcp")
@@ -364,7 +353,6 @@ def pod_of(pid: int) -> Iterator[None]:
             group.rmdir()
 
 
-@pytest.mark.full
 @any_driver
 def test_a_kubernetes_pod_that_has_the_scheduler_is_named(machine: Machine, launcher: Launcher) -> None:
     stranger = launcher.attach("alias")
