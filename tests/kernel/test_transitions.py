@@ -67,7 +67,8 @@ class Schedctl:
     def launching(self, verb: str, name: str, *words: str, version: str = "") -> tuple[list[str], Path]:
         layout = images.scheduler(name, version=version)
         reference = f"{HOST}/{name}@{images.digest(layout)}"
-        return [verb, reference, "--allow-unsigned", "--timeout=60", *words], layout
+        patience = [] if verb == "pull" else ["--timeout=60"]
+        return [verb, reference, "--allow-unsigned", *patience, *words], layout
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(self("status", "-o", "json").stdout))
