@@ -105,8 +105,10 @@ class Attempts:
             trial = self._follow(process, started)
         _await_free()
         told = kmsg.read(_ROOT, after_seq=seen)
-        reason = last_words(told, trial.ops).removeprefix(f"{trial.ops}: ") if trial.ops else ""
-        done = replace(trial, words=words_of(log.read_text(errors="replace")), reason=reason)
+        ops = trial.ops or (told.exits[-1].ops if told.exits else "")  # some die before they are seen
+        reason = last_words(told, ops).removeprefix(f"{ops}: ")
+        words = words_of(log.read_text(errors="replace"))
+        done = replace(trial, ops=ops, words=words, reason=reason)
         say(f"with {confinement}: {_outcome(done)}")
         return done
 
