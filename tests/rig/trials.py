@@ -97,7 +97,7 @@ class Attempts:
     def __call__(self, confinement: Confinement) -> Trial:
         log = self._logs / f"attempt-{next(self._numbers)}.log"
         started = log.with_suffix(".started")
-        seen = kmsg.read(_ROOT).last_seq
+        seen, before = kmsg.read(_ROOT).last_seq, sysfs.read(_ROOT).enable_seq
         process = processes.Process(
             self._words(confinement, started), log=log, tree=not confinement.host_pids, env=_ENVIRONMENT
         )
@@ -105,7 +105,8 @@ class Attempts:
             trial = self._follow(process, started)
         _await_free()
         told = kmsg.read(_ROOT, after_seq=seen)
-        ops = trial.ops or (told.exits[-1].ops if told.exits else "")  # some die before they are seen
+        was_attached = sysfs.read(_ROOT).enable_seq != before
+        ops = trial.ops or (told.exits[-1].ops if was_attached and told.exits else "")  # some die unseen
         reason = last_words(told, ops).removeprefix(f"{ops}: ")
         words = words_of(log.read_text(errors="replace"))
         done = replace(trial, ops=ops, words=words, reason=reason)
