@@ -158,7 +158,8 @@ class Remembered:
             say(f"with {confinement}, of an earlier run: {_outcome(known)}")
             return known
         trial = self._attempt(confinement)
-        if trial.works or trial.failed:  # what came to no end is tried again
+        # tried again: what came to no end, and what fails with everything, which says nothing about needs
+        if trial.works or (trial.failed and confinement != Confinement()):
             with self._file.open("a") as out:
                 out.write(msgspec.json.encode((confinement, trial)).decode() + "\n")
         return trial
