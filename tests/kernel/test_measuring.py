@@ -11,7 +11,7 @@ from rig.trials import Attempts, Limits, unpack
 from schedkit.model.catalog import Needs
 from schedkit.model.measurements import Circumstances, Confinement, measure
 
-pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
+pytestmark = pytest.mark.kernel("7")
 
 ABOUT = Circumstances("1.0.0", "this one", "a guest", "2026-01-31")
 # it neither serves statistics nor writes anything: there is nothing to wait for
@@ -44,6 +44,7 @@ def test_the_fifo_needs_two_capabilities_and_nothing_else(attempts: Attempts) ->
     assert (schedext.state(), schedext.ops()) == ("disabled", None)
 
 
+@pytest.mark.full
 def test_a_measurement_finds_that_out(attempts: Attempts) -> None:
     found = measure(attempts, ABOUT)
 

@@ -97,7 +97,7 @@ class Attempts:
     def __call__(self, confinement: Confinement) -> Trial:
         log = self._logs / f"attempt-{next(self._numbers)}.log"
         started = log.with_suffix(".started")
-        seen = kmsg.read(_ROOT).last_seq
+        seen, before = kmsg.read(_ROOT).last_seq, sysfs.read(_ROOT).enable_seq
         process = processes.Process(
             self._words(confinement, started), log=log, tree=not confinement.host_pids, env=_ENVIRONMENT
         )
@@ -105,8 +105,11 @@ class Attempts:
             trial = self._follow(process, started)
         _await_free()
         told = kmsg.read(_ROOT, after_seq=seen)
-        reason = last_words(told, trial.ops).removeprefix(f"{trial.ops}: ") if trial.ops else ""
-        done = replace(trial, words=words_of(log.read_text(errors="replace")), reason=reason)
+        was_attached = sysfs.read(_ROOT).enable_seq != before
+        ops = trial.ops or (told.exits[-1].ops if was_attached and told.exits else "")  # some die unseen
+        reason = last_words(told, ops).removeprefix(f"{ops}: ")
+        words = words_of(log.read_text(errors="replace"))
+        done = replace(trial, ops=ops, words=words, reason=reason)
         say(f"with {confinement}: {_outcome(done)}")
         return done
 
@@ -155,7 +158,8 @@ class Remembered:
             say(f"with {confinement}, of an earlier run: {_outcome(known)}")
             return known
         trial = self._attempt(confinement)
-        if trial.works or trial.failed:  # what came to no end is tried again
+        # tried again: what came to no end, and what fails with everything, which says nothing about needs
+        if trial.works or (trial.failed and confinement != Confinement()):
             with self._file.open("a") as out:
                 out.write(msgspec.json.encode((confinement, trial)).decode() + "\n")
         return trial

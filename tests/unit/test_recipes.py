@@ -302,3 +302,17 @@ def test_an_attempt_that_came_to_no_end_is_made_again(tmp_path: Path) -> None:
         measure(trials.Remembered(attempt, tmp_path / "attempts.jsonl"), ABOUT)
 
     assert [each for each in left if left.count(each) > 1] == [Confinement(boot_config=False)] * 2
+
+
+def test_a_scheduler_that_failed_with_everything_is_tried_again(tmp_path: Path) -> None:
+    tried: list[Confinement] = []
+
+    def attempt(confinement: Confinement) -> Trial:
+        tried.append(confinement)
+        return Trial(ended_by_itself=True, exit_code=1)
+
+    for _ in range(2):
+        with pytest.raises(NotMeasured):
+            measure(trials.Remembered(attempt, tmp_path / "attempts.jsonl"), ABOUT)
+
+    assert tried == [Confinement()] * 2

@@ -60,7 +60,7 @@ def entry(recipe: Recipe) -> Entry:
     if found is None:
         return msgspec.structs.replace(facts, version=recipe.version, measured=False)
     seen = found.measured
-    source = f"needs, ops name and statistics: measured with version {seen.version} on kernel {seen.kernel}"
+    source = f"ops name, statistics and needs: measured with version {seen.version} on kernel {seen.kernel}"
     return msgspec.structs.replace(
         facts,
         ops_name=found.ops_name,
