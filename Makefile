@@ -82,7 +82,7 @@ manifests: setup ## write the CRD, its reference and the RBAC anew, from their s
 	$(LEASHED) $(PYTHON) tools/manifests.py
 
 .PHONY: generate
-generate: manifests ## rewrite everything that is generated
+generate: manifests catalog ## rewrite everything that is generated
 	$(LEASHED) $(PYTHON) tools/generate.py
 
 .PHONY: lint
