@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedkit.model.bpfobjects import required_kfuncs
@@ -61,6 +61,8 @@ def test_an_object_that_is_cut_off_before_its_symbols_requires_nothing(length: i
     assert required_kfuncs(NEEDY[:length]) == set()
 
 
+@example(place=153, damage=b"\0\0\0\0\0\0\x80")
+@example(place=43, damage=b"\0\0\0\0\x80")
 @given(st.integers(0, len(NEEDY) - 1), st.binary(max_size=8))
 def test_garbage_is_no_error(place: int, damage: bytes) -> None:
     required_kfuncs(NEEDY[:place] + damage + NEEDY[place + len(damage) :])

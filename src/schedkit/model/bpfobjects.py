@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from schedkit.model.btf import KFUNC_PREFIX
@@ -20,13 +21,14 @@ _SYMBOLS: Final = 2  # a section's type
 _UNDEFINED: Final = 0
 _GLOBAL: Final = 1  # a binding: what cannot be left out
 _FLAVOUR: Final = "___"  # what follows tells variants of one function apart, and is not part of its name
-_MOST_SECTIONS, _MOST_SYMBOLS = 4096, 65536
+_MOST_OBJECTS, _MOST_SECTIONS, _MOST_SYMBOLS = 64, 4096, 65536  # a stranger made it
 _LONGEST_NAME: Final = 128
 
 
 def required_kfuncs(program: bytes) -> frozenset[str]:
     """The functions of sched_ext that the program's objects call and cannot do without; of garbage none."""
-    return frozenset(name for at in _objects(program) for name in _required(memoryview(program)[at:]))
+    objects = islice(_objects(program), _MOST_OBJECTS)
+    return frozenset(name for at in objects for name in _required(memoryview(program)[at:]))
 
 
 def _objects(program: bytes) -> Iterator[int]:
@@ -40,9 +42,10 @@ def _objects(program: bytes) -> Iterator[int]:
 
 def _required(found: memoryview) -> Iterator[str]:
     try:
-        for symbols, strings in _tables(found):
-            yield from _names(found, symbols, strings)
-    except (struct.error, ValueError):  # it only looked like one
+        symbols = ((at, strings) for table, strings in _tables(found) for at in table)
+        for at, strings in islice(symbols, _MOST_SYMBOLS):
+            yield from _name(found, at, strings)
+    except (struct.error, ValueError, OverflowError):  # it only looked like one
         return
 
 
@@ -55,13 +58,13 @@ def _tables(found: memoryview) -> Iterator[tuple[range, int]]:
         kind, _flags, _address, offset, length, link = struct.unpack_from("<4xIQQQQI", found, head)
         if kind == _SYMBOLS and link < len(heads):
             (strings,) = struct.unpack_from("<Q", found, heads[link] + 24)
-            yield range(offset, offset + min(length, 24 * _MOST_SYMBOLS), 24), strings
+            yield range(offset, offset + length, 24), strings
 
 
-def _names(found: memoryview, symbols: range, strings: int) -> Iterator[str]:
-    for at in symbols:
-        name, info, _other, section = struct.unpack_from("<IBBH", found, at)
-        if section == _UNDEFINED and info >> 4 == _GLOBAL:
-            text = bytes(found[strings + name : strings + name + _LONGEST_NAME]).partition(b"\0")[0]
-            if text.startswith(KFUNC_PREFIX.encode()):
-                yield text.decode("ascii").partition(_FLAVOUR)[0]
+def _name(found: memoryview, at: int, strings: int) -> Iterator[str]:
+    """The name of the symbol that lies there, if it is one that the kernel has to have."""
+    name, info, _other, section = struct.unpack_from("<IBBH", found, at)
+    if section == _UNDEFINED and info >> 4 == _GLOBAL:
+        text = bytes(found[strings + name : strings + name + _LONGEST_NAME]).partition(b"\0")[0]
+        if text.startswith(KFUNC_PREFIX.encode()):
+            yield text.decode("ascii").partition(_FLAVOUR)[0]
