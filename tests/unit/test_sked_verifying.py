@@ -123,6 +123,12 @@ def test_a_verifier_gets_the_way_to_registries_and_no_secret() -> None:
     assert environment(own).keys() == {"PATH", "HTTPS_PROXY", "no_proxy", "MALLOC_ARENA_MAX", "LC_ALL"}
 
 
+def test_a_verifier_believes_the_authorities_that_the_manager_believes() -> None:
+    own = {"SSL_CERT_FILE": "/etc/ours.pem", "SSL_CERT_DIR": "/etc/ours"}
+
+    assert own.items() <= environment(own).items()
+
+
 # The rules in their folder
 
 

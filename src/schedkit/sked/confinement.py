@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 # of what the manager was started with: where Python finds its code, and the way to registries
-_INHERITED: Final = ("PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "SSL_CERT_FILE")
+_INHERITED: Final = (
+    "PATH",
+    "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPYCACHEPREFIX",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _LEFTOVERS_S: Final = 1.0
 
