@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from prometheus_client import generate_latest
+from structlog.testing import capture_logs
 
 from rig import polling
 from rig.cases import daemon_set, observation, schedext
@@ -219,6 +220,41 @@ def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_
     folder = looked(mounted.folder, TrustMode.WARN)
     assert folder.rules is None
     assert "write off, warn or enforce" in folder.complaint
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"trust.yml": b"mode: enforce\n", "a.pub": b""}, "has no trust.yaml, only a.pub, trust.yml"),
+        ({"trust.yaml": b""}, "says nothing"),
+        ({"trust.yaml": b"# mode: enforce\n"}, "says nothing"),
+    ],
+    ids=["another name", "empty", "a comment"],
+)
+def test_a_slip_in_the_name_of_the_rules_or_no_word_in_them_opens_nothing(
+    mounted: MountedRules, files: dict[str, bytes], words: str
+) -> None:
+    mounted.write({"trust.yaml": b"mode: enforce\n"})
+    folder = looked(mounted.folder, TrustMode.OFF)
+    mounted.write(files)
+    look(folder)
+
+    assert folder.rules is not None
+    assert folder.rules.mode is TrustMode.ENFORCE
+    assert words in folder.complaint
+    assert looked(mounted.folder, TrustMode.OFF).rules is None, "a manager that starts does not guess either"
+
+
+def test_rules_that_become_less_strict_are_a_warning_in_the_log(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: enforce\n"})
+    folder = looked(mounted.folder, TrustMode.OFF)
+
+    with capture_logs() as lines:
+        for mode in (b"warn", b"enforce"):
+            mounted.write({"trust.yaml": b"mode: " + mode + b"\n"})
+            look(folder)
+
+    assert [line["log_level"] for line in lines] == ["warning", "info"]
 
 
 def test_the_metrics_page_says_whether_the_rules_of_now_count(mounted: MountedRules) -> None:
