@@ -25,7 +25,7 @@ from schedkit.model.conditions import Reason
 from schedkit.model.images import Digest
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.trustrules import TrustMode
+from schedkit.model.trustrules import TrustMode, parse_rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
@@ -475,6 +475,23 @@ def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_out
         await asyncio.sleep(0.02)  # the verdict is no longer young
         await verifications.verify(KEY)
         assert asked(verifications, f"{IMAGE}@{GOOD}").verdict == first
+
+    asyncio.run(play())
+
+
+def test_a_question_outlives_rules_that_change_and_change_back() -> None:
+    async def play() -> None:
+        folder = RuleFolder(None, TrustMode.ENFORCE)
+        verifications = Verifications(folder, Access(), interval_s=600, command=verifier(DISTRUSTS))
+        asked(verifications)
+        first = folder.rules
+
+        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE)
+        assert (await verifications.verify(KEY)).after_s == 1, "nobody else would look again"
+        folder.rules = first
+        await verifications.verify(KEY)
+
+        assert isinstance(asked(verifications).verdict, Distrusted)
 
     asyncio.run(play())
 
