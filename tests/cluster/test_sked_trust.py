@@ -331,7 +331,7 @@ def test_a_login_counts_as_soon_as_its_secret_is_there(
     with Registry(Kind.FALLBACK_TAGS, folder / "locked", cluster.layout.authority, demand) as locked:
         schedexts.create(sched=f"{locked.host}/rig/nothing:v1")
         found = schedexts.await_reason("Verified", "RegistryUnreachable", timeout_s=60)
-        assert "the Secret sked-registry-auth" in found["message"]
+        assert "--registry-auth" in found["message"]
 
         login.parent.mkdir()
         words = {"username": tokens.USER, "password": tokens.PASSWORD}

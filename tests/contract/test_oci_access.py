@@ -37,7 +37,7 @@ from rig.ordeals import (
     unless_authorized,
 )
 from schedkit.model.images import Reference, Repository
-from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unauthorized, Unreachable
+from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unauthorized, Uncertified, Unreachable
 from schedkit.oci.proxies import Proxies
 from schedkit.oci.registry import Registry, Settings
 
@@ -160,7 +160,7 @@ def test_a_login_is_not_sent_to_a_token_server_without_tls(
 def test_an_unknown_authority_is_refused_and_not_tried_without_tls(
     client: Registry, secure_server: Server
 ) -> None:
-    with pytest.raises(Refused, match="certificate that cannot be trusted"):
+    with pytest.raises(Uncertified, match="certificate that cannot be trusted"):
         client.resolve(tagged(secure_server))
 
     assert secure_server.requests == []

@@ -20,7 +20,7 @@ from schedkit.model import manifests
 from schedkit.model.images import Descriptor, Digest, Platform, Reference, Repository, parse_reference
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles
-from schedkit.oci.errors import NotFound, Refused, TooLarge, Unauthorized, Unreachable
+from schedkit.oci.errors import NotFound, Refused, TooLarge, Unauthorized, Uncertified, Unreachable
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.sources import Content
 
@@ -178,7 +178,7 @@ def test_plain_http_elsewhere_needs_to_be_asked_for(plain_registry: RunningRegis
 def test_an_unknown_authority_is_not_trusted(registry: RunningRegistry, push: Push) -> None:
     image = push(registry)
 
-    with Registry() as client, pytest.raises(Refused, match="certificate that cannot be trusted"):
+    with Registry() as client, pytest.raises(Uncertified, match="certificate that cannot be trusted"):
         client.resolve(_tagged(image))
 
 

@@ -87,6 +87,8 @@ def test_a_reference_is_read_as_container_runtimes_do(
         pytest.param(f"ghcr.io/{'a' * 256}", "more than 255 characters", id="a long path"),
         pytest.param(f"ghcr.io/{'a' * 100_000}", "write registry/path:tag", id="a very long path"),
         pytest.param("ghcr.io/a b", "write registry/path:tag", id="a space"),
+        pytest.param("[1]/a:b", "no IPv6 address", id="brackets around a digit"),
+        pytest.param("[::1::]:5000/a", "no IPv6 address", id="brackets around half an address"),
     ],
 )
 def test_what_names_no_image_is_told_so(text: str, sentence: str) -> None:
@@ -122,11 +124,11 @@ def test_whatever_a_schedext_may_name_can_be_read(text: str) -> None:
 
 
 @given(st.text("aB0.:/-_[]", max_size=12) | _REFERENCES.map(lambda text: text.partition("@")[0]))
-def test_what_is_a_repository_is_said_by_the_grammar_alone(text: str) -> None:
+def test_what_is_a_repository_is_said_by_the_grammar_unless_it_names_an_address(text: str) -> None:
     try:
         parse_repository(text)
     except InvalidReference:
-        assert re.fullmatch(grammar.REPOSITORY, text) is None
+        assert re.fullmatch(grammar.REPOSITORY, text) is None or text.startswith("[")
     else:
         assert re.fullmatch(grammar.REPOSITORY, text) is not None
 

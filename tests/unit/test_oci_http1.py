@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from itertools import chain, repeat
 
 import pytest
@@ -120,6 +122,40 @@ OK = b"HTTP/1.1 200 OK\r\n"
 def test_what_is_no_answer_is_broken(data: bytes) -> None:
     with pytest.raises(Broken):
         read(data)
+
+
+BLANKS = b" \t" * 30_000
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\na:" + BLANKS,
+        b"HTTP/1.1 200 OK\r\na:x" + BLANKS + b"x",
+        b"HTTP/1.1 200 OK\r\na:" + BLANKS + b"\0",
+        b"HTTP/1.1 200 OK\r\na:" + BLANKS + b"\n",
+        b"HTTP/1.1 200" + BLANKS + b"\0",
+        b"a" * 60_000 + b"\0",
+    ],
+    ids=["empty", "in the middle", "before a NUL", "before a line feed", "in the status", "no blank"],
+)
+def test_no_head_takes_long_to_read_or_to_refuse(head: bytes) -> None:
+    """No deadline ends an expression: it stands where bytes are waited for."""
+    began = time.process_time()
+
+    with suppress(Broken):
+        http1.read_head(reader(head + b"\r\n\r\n"))
+
+    assert time.process_time() - began < 0.1
+
+
+def test_a_chunk_of_blanks_does_not_take_long_to_refuse() -> None:
+    began = time.process_time()
+
+    with pytest.raises(Broken, match="how long"):
+        read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1" + BLANKS[:4000] + b"\0\r\n")
+
+    assert time.process_time() - began < 0.1
 
 
 def test_what_was_not_asked_for_stays_and_is_seen() -> None:

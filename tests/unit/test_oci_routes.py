@@ -79,7 +79,11 @@ def test_a_proxy_may_ask_for_a_login(url: str, expected: tuple[str, tuple[str, s
     assert parse_proxy(url) == expected
 
 
-@pytest.mark.parametrize("url", ["socks5://a", "http://", "http://a:x", "http://u:secret@a b", "http://[::1"])
+NO_PROXIES = ["socks5://a", "http://", "http://a:x", "http://u:secret@a b", "http://[::1"]
+NO_PLACES = ["http://u:secret@a:99999", "http://a:65536", "http://a:0", "http://[1]:8"]
+
+
+@pytest.mark.parametrize("url", [*NO_PROXIES, *NO_PLACES])
 def test_what_cannot_be_a_proxy_is_told_without_its_password(url: str) -> None:
     with pytest.raises(RegistryError, match="cannot be a proxy") as refusal:
         parse_proxy(url)

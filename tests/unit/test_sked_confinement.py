@@ -55,6 +55,19 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) 
     [
         ("raise SystemExit(7)", "it ended with code 7"),
         ("import os; os.kill(os.getpid(), 11)", "it ended by signal 11"),
+        (
+            "raise ValueError('no such\\x1bthing')",
+            "it ended with code 1: ValueError: no such\N{REPLACEMENT CHARACTER}thing",
+        ),
+        ("import sys; sys.exit('why ' * 1000)", f"it ended with code 1: {'why ' * 50}"),
+        (
+            "import sys; sys.stderr.write('x\\n' * 1_000_000 + 'last\\n\\n'); sys.exit(3)",
+            "it ended with code 3: last",
+        ),
+        (
+            "import os; os.write(2, b'\\xff'); os.kill(os.getpid(), 9)",
+            "it ended by signal 9: \N{REPLACEMENT CHARACTER}",
+        ),
         ("print('x' * 2000)", "it wrote more than 1000 bytes"),
         ("while True: print('x' * 2000)", "it wrote more than 1000 bytes"),
     ],
@@ -69,7 +82,11 @@ def test_memory_beyond_the_limit_is_not_given() -> None:
     )
 
     assert run(eater.format(8)) == b"fed"
-    assert refusal(eater.format(200)) == "it ended with code 1"
+    assert refusal(eater.format(200)) == "it ended with code 1: MemoryError"
+
+
+def test_complaints_of_a_program_that_ends_well_are_nobodys_business() -> None:
+    assert run("import sys; sys.stderr.write('x' * 1_000_000); print('done', end='')") == b"done"
 
 
 def test_a_program_that_is_not_there_is_one_that_broke_off() -> None:

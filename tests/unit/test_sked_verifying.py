@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from prometheus_client import generate_latest
+from structlog.testing import capture_logs
 
 from rig import polling
 from rig.cases import daemon_set, observation, schedext
@@ -24,7 +25,7 @@ from schedkit.model.conditions import Reason
 from schedkit.model.images import Digest
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.trustrules import TrustMode
+from schedkit.model.trustrules import TrustMode, parse_rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
@@ -123,6 +124,12 @@ def test_a_verifier_gets_the_way_to_registries_and_no_secret() -> None:
     assert environment(own).keys() == {"PATH", "HTTPS_PROXY", "no_proxy", "MALLOC_ARENA_MAX", "LC_ALL"}
 
 
+def test_a_verifier_believes_the_authorities_that_the_manager_believes() -> None:
+    own = {"SSL_CERT_FILE": "/etc/ours.pem", "SSL_CERT_DIR": "/etc/ours"}
+
+    assert own.items() <= environment(own).items()
+
+
 # The rules in their folder
 
 
@@ -213,6 +220,41 @@ def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_
     folder = looked(mounted.folder, TrustMode.WARN)
     assert folder.rules is None
     assert "write off, warn or enforce" in folder.complaint
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"trust.yml": b"mode: enforce\n", "a.pub": b""}, "has no trust.yaml, only a.pub, trust.yml"),
+        ({"trust.yaml": b""}, "says nothing"),
+        ({"trust.yaml": b"# mode: enforce\n"}, "says nothing"),
+    ],
+    ids=["another name", "empty", "a comment"],
+)
+def test_a_slip_in_the_name_of_the_rules_or_no_word_in_them_opens_nothing(
+    mounted: MountedRules, files: dict[str, bytes], words: str
+) -> None:
+    mounted.write({"trust.yaml": b"mode: enforce\n"})
+    folder = looked(mounted.folder, TrustMode.OFF)
+    mounted.write(files)
+    look(folder)
+
+    assert folder.rules is not None
+    assert folder.rules.mode is TrustMode.ENFORCE
+    assert words in folder.complaint
+    assert looked(mounted.folder, TrustMode.OFF).rules is None, "a manager that starts does not guess either"
+
+
+def test_rules_that_become_less_strict_are_a_warning_in_the_log(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": b"mode: enforce\n"})
+    folder = looked(mounted.folder, TrustMode.OFF)
+
+    with capture_logs() as lines:
+        for mode in (b"warn", b"enforce"):
+            mounted.write({"trust.yaml": b"mode: " + mode + b"\n"})
+            look(folder)
+
+    assert [line["log_level"] for line in lines] == ["warning", "info"]
 
 
 def test_the_metrics_page_says_whether_the_rules_of_now_count(mounted: MountedRules) -> None:
@@ -433,6 +475,23 @@ def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_out
         await asyncio.sleep(0.02)  # the verdict is no longer young
         await verifications.verify(KEY)
         assert asked(verifications, f"{IMAGE}@{GOOD}").verdict == first
+
+    asyncio.run(play())
+
+
+def test_a_question_outlives_rules_that_change_and_change_back() -> None:
+    async def play() -> None:
+        folder = RuleFolder(None, TrustMode.ENFORCE)
+        verifications = Verifications(folder, Access(), interval_s=600, command=verifier(DISTRUSTS))
+        asked(verifications)
+        first = folder.rules
+
+        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE)
+        assert (await verifications.verify(KEY)).after_s == 1, "nobody else would look again"
+        folder.rules = first
+        await verifications.verify(KEY)
+
+        assert isinstance(asked(verifications).verdict, Distrusted)
 
     asyncio.run(play())
 

@@ -227,6 +227,24 @@ TABLE: dict[str, tuple[Observation, str | None, tuple[str, str], str]] = {
         ("Unknown", "VerificationOff"),
         "Accepted",
     ),
+    "nobody looks at what another namespace alone may run": (
+        seen(replace(WARN, allowed_namespaces=("kube-system",))),
+        None,
+        ("Unknown", "NotAllowed"),
+        "NotAllowed",
+    ),
+    "nobody looks at an image that is not allowed": (
+        seen(replace(ENFORCE, allowed_images=("other.example",))),
+        None,
+        ("Unknown", "NotAllowed"),
+        "NotAllowed",
+    ),
+    "nobody looks at what runs on and is no longer allowed": (
+        seen(replace(ENFORCE, allowed_namespaces=()), has=PINNED),
+        None,
+        ("Unknown", "NotAllowed"),
+        "Accepted",
+    ),
 }
 
 
@@ -320,6 +338,25 @@ def test_what_is_asked_follows_from_rules_and_daemon_set() -> None:
     assert question_of(seen(ENFORCE, has=f"{IMAGE}@sha256:short")) == Question(
         IMAGE, None, ENFORCE.fingerprint
     )
+
+
+def test_nothing_is_asked_about_what_may_not_run() -> None:
+    for rules in (WARN, ENFORCE):
+        assert question_of(seen(replace(rules, allowed_namespaces=("kube-system",)))) is None
+        assert question_of(seen(replace(rules, allowed_images=("other.example",)))) is None
+        assert question_of(seen(replace(rules, allowed_images=()), has=PINNED)) is None
+        assert question_of(seen(replace(rules, allowed_images=("registry.example",)))) is not None
+
+
+def test_an_earlier_answer_does_not_outlive_the_right_to_run() -> None:
+    earlier = Condition(
+        type="Verified", status=ConditionStatus.TRUE, observed_generation=1, reason="Verified", message="once"
+    )
+    status = SchedExtStatus(signer="ci@example", conditions=(earlier,))
+    asked = msgspec.structs.replace(schedext(sched=IMAGE), status=status)
+    found = vet(replace(seen(replace(ENFORCE, allowed_images=()), has=PINNED), schedext=asked))
+
+    assert (found.verified.reason, found.signer) == (Reason.NOT_ALLOWED, "")
 
 
 def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -> None:

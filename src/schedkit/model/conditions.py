@@ -31,9 +31,8 @@ class Reason(StrEnum):
     OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
     DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
 
-    NOT_ALLOWED = "NotAllowed"  # the administrator's rules exclude the image or the namespace
-
     # Accepted, Verified, Deployed and Ready
+    NOT_ALLOWED = "NotAllowed"  # the administrator's rules exclude the image or the namespace
     POLICY_UNREADABLE = "PolicyUnreadable"  # the administrator's rules cannot be read: nothing new may run
     UNTRUSTED = "Untrusted"  # the image is not signed by anybody who is trusted
     REGISTRY_UNREACHABLE = "RegistryUnreachable"  # the registry does not say who signed the image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Self
 
@@ -109,11 +110,25 @@ def parse_repository(text: str, *, whole: str | None = None) -> Repository:
     registry, path = (canonical_registry(first), rest) if named else (DEFAULT_REGISTRY, text)
     if len(text) > _LONGEST_TEXT or not _PATH.fullmatch(path):
         raise InvalidReference(f"{said} is not an image reference: {_FORM}")
+    if named and not _can_be_asked(first):
+        raise InvalidReference(f"{said} has no IPv6 address between its brackets: write one, as in [::1]")
     if len(path) > _LONGEST_NAME:
         raise InvalidReference(f"{said} has a path of more than {_LONGEST_NAME} characters")
     if registry == DEFAULT_REGISTRY and "/" not in path:
         path = f"{_SHORT_NAMES}/{path}"
     return Repository(registry, path)
+
+
+def _can_be_asked(registry: str) -> bool:
+    """Whether brackets hold an address: the grammar, which has to fit into CEL, takes any digits."""
+    address, bracket, _ = registry.removeprefix("[").partition("]")
+    if not bracket:
+        return True
+    try:
+        ipaddress.IPv6Address(address)
+    except ValueError:
+        return False
+    return True
 
 
 def canonical_registry(name: str) -> str:

@@ -50,6 +50,10 @@ class Rules:
     document: object = None  # None: the policy is the one that is built in
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
 
+    def is_stricter_than(self, other: Rules) -> bool:
+        """Whether its mode is; lists and policies cannot be told apart so."""
+        return _STRICTNESS[self.mode] > _STRICTNESS[other.mode]
+
     def allows_image(self, repository: Repository) -> bool:
         """Whether images of that repository may run."""
         names = self.allowed_images

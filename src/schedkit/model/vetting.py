@@ -72,11 +72,13 @@ Check = Callable[[Case], Finding | None]
 
 
 def question_of(observation: Observation) -> Question | None:
-    """What has to be found out about the image; None: nothing."""
-    rules = observation.rules
-    if rules is None or rules.mode is TrustMode.OFF:
+    """What has to be found out about the image; None: nothing.
+
+    Whoever may run nothing has nothing looked up either: anybody could have the manager ask any host.
+    """
+    rules, case = observation.rules, _case(observation)
+    if rules is None or rules.mode is TrustMode.OFF or _exclusion(case) is not None:
         return None
-    case = _case(observation)
     return Question(case.wanted, case.pinned, rules.fingerprint)
 
 
@@ -137,7 +139,7 @@ def _image(case: Case) -> str:
 
 
 def _signer(case: Case) -> str:
-    if case.mode is TrustMode.OFF or case.observation.rules is None:
+    if case.mode is TrustMode.OFF or case.observation.rules is None or _exclusion(case) is not None:
         return ""
     if case.verdict is None and _earlier_answer(case) is not None:
         before = case.observation.schedext.status
@@ -187,6 +189,11 @@ def image_is_not_allowed(case: Case) -> Finding | None:
     return no(Reason.NOT_ALLOWED, f"{case.wanted} is not allowed: see allowedImages in {RULES_FILE}")
 
 
+def _exclusion(case: Case) -> Finding | None:
+    """Why the lists keep it from running, whoever signed it."""
+    return namespace_is_not_allowed(case) or image_is_not_allowed(case)
+
+
 def nobody_vouches_for_it(case: Case) -> Finding | None:
     """Under `enforce` the good word comes first."""
     if case.mode is not TrustMode.ENFORCE or isinstance(case.verdict, Trusted):
@@ -219,6 +226,12 @@ def nobody_looks(case: Case) -> Finding | None:
     """The administrator wants it so, or wrote nothing."""
     is_off = case.mode is TrustMode.OFF
     return unknown(Reason.VERIFICATION_OFF, "signatures are not verified") if is_off else None
+
+
+def nobody_may_ask(case: Case) -> Finding | None:
+    """What may not run is not looked at: no answer is on its way."""
+    found = _exclusion(case)
+    return unknown(found.reason, f"signatures are not looked at: {found.message}") if found else None
 
 
 def pods_run_by_tag_alone(case: Case) -> Finding | None:
@@ -309,6 +322,7 @@ JUDGED: tuple[Check, ...] = (
 VERIFIED: tuple[Check, ...] = (
     rules_are_unknown,
     nobody_looks,
+    nobody_may_ask,
     pods_run_by_tag_alone,
     answer_is_on_its_way,
     *JUDGED,

@@ -166,8 +166,7 @@ class Connection:
         elif login is not None:
             authorization = login.basic()
         else:
-            wanted = f"{self._host} asks for a login, and none is known for {ask.repository}"
-            raise Unauthorized(f"{wanted}: log in with `podman login` or `docker login`")
+            raise Unauthorized(f"{self._host} asks for a login, and none is known for {ask.repository}")
         self._authorizations[_scope(ask)] = authorization
 
     def _token(self, ask: Ask, challenge: Challenge, login: Login | None, ends: float) -> str:

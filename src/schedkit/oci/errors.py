@@ -4,6 +4,7 @@ RegistryError
 ├── NotFound      it is not there
 ├── Unauthorized  log in, or ask for permission
 ├── Unreachable   try again later: an outage, a timeout, or a server that broke
+├── Uncertified   name the authority of its certificate, or do not ask it: who answers is not known
 ├── Refused       do not use it: the answer is invalid or hostile
 │   └── TooLarge  the answer is larger than anything of its kind should be
 """
@@ -34,6 +35,10 @@ class Unreachable(RegistryError):  # noqa: N818  # as NotFound
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s  # None: the registry did not say
+
+
+class Uncertified(RegistryError):  # noqa: N818  # as NotFound
+    """Whoever answers has no certificate to be trusted: nothing was asked, and nothing was found out."""
 
 
 class Refused(RegistryError):  # noqa: N818  # as NotFound

@@ -12,6 +12,7 @@ import msgspec
 from schedkit.oci.errors import RegistryError
 
 _PLACE = re.compile(r"(\[[0-9a-fA-F:]+\]|[-.\w]+)(:[0-9]{1,5})?")
+_LAST_PORT = 65535
 
 
 class Proxies(msgspec.Struct, frozen=True):
@@ -47,10 +48,17 @@ def parse_proxy(url: str) -> tuple[str, tuple[str, str] | None]:
     """A proxy's address, and its name and password if the URL has them."""
     scheme, _, rest = url.partition("://")
     login, at, place = rest.rstrip("/").rpartition("@")
-    if scheme not in {"http", "https"} or not _PLACE.fullmatch(place):
+    if scheme not in {"http", "https"} or not _can_be_reached(place):
         raise RegistryError(f"{scheme}://{place} cannot be a proxy: write http://host:port")
     name, _, password = login.partition(":")
     return f"{scheme}://{place}", (unquote(name), unquote(password)) if at else None
+
+
+def _can_be_reached(place: str) -> bool:
+    found = _PLACE.fullmatch(place)
+    if found is None or (found[1].startswith("[") and _address(found[1]) is None):
+        return False
+    return found[2] is None or 0 < int(found[2][1:]) <= _LAST_PORT
 
 
 def is_loopback(host: str) -> bool:

@@ -25,7 +25,7 @@ import msgspec
 
 from schedkit.oci import http1
 from schedkit.oci.deadlines import capped
-from schedkit.oci.errors import Refused, RegistryError, Unreachable
+from schedkit.oci.errors import Refused, RegistryError, Uncertified, Unreachable
 from schedkit.oci.proxies import Proxies, parse_proxy
 
 CONNECT_S: Final = 10.0
@@ -321,10 +321,10 @@ def _translated(url: str) -> Iterator[None]:
         raise Unreachable(f"{host} could not be reached, or broke off: {error}") from error
 
 
-def _connect_failure(host: str, cause: BaseException | None) -> Refused | Unreachable:
+def _connect_failure(host: str, cause: BaseException | None) -> RegistryError:
     if isinstance(cause, ssl.SSLCertVerificationError):
         reason = f"{host} has a certificate that cannot be trusted: {cause.verify_message}"
-        return Refused(f"{reason}. If it is the right one, name its authority's file")
+        return Uncertified(f"{reason}. If it is the right one, name its authority's file")
     if isinstance(cause, ssl.SSLError | ConnectionResetError):
         return Unreachable(f"{host} does not speak TLS: {cause}. If it should not, list it as insecure")
     return Unreachable(f"{host} could not be reached: {cause}")

@@ -11,10 +11,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from schedkit.model.conditions import legible
+
 # of what the manager was started with: where Python finds its code, and the way to registries
-_INHERITED: Final = ("PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "SSL_CERT_FILE")
+_INHERITED: Final = (
+    "PATH",
+    "PYTHONPATH",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPYCACHEPREFIX",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _LEFTOVERS_S: Final = 1.0
+_LAST_WORDS: Final = 4 << 10  # bytes of what it complains of that are kept
+_LONGEST_WORDS: Final = 200
 
 
 class BrokenOffError(Exception):
@@ -52,7 +63,7 @@ async def _started(argv: Sequence[str], environment: Mapping[str, str]) -> async
             *argv,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
             env=dict(environment),
             start_new_session=True,
         )
@@ -68,17 +79,37 @@ def _limit(pid: int, limits: Limits) -> None:
 
 
 async def _exchange(program: asyncio.subprocess.Process, request: bytes, limit: int) -> bytes:
-    if program.stdin is None or program.stdout is None:
+    if program.stdin is None or program.stdout is None or program.stderr is None:
         raise BrokenOffError("it has no pipes")
+    complaints = bytearray()
     telling = asyncio.create_task(_tell(program.stdin, request))
+    listening = asyncio.create_task(_keep_last(program.stderr, complaints))
     try:
         answer = await _read(program.stdout, limit)
         code = await program.wait()
+        await listening
     finally:
         telling.cancel()
+        listening.cancel()
+        await asyncio.wait({listening})  # two cannot read what is left
     if code:
-        raise BrokenOffError(f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}")
+        raise BrokenOffError(_ending(code, bytes(complaints)))
     return answer
+
+
+async def _keep_last(stderr: asyncio.StreamReader, kept: bytearray) -> None:
+    """Read all, so that nobody waits who complains at length, and keep the end."""
+    while piece := await stderr.read(_LAST_WORDS):
+        kept += piece
+        del kept[:-_LAST_WORDS]
+
+
+def _ending(code: int, complaints: bytes) -> str:
+    """How it ended, with its last line: the error, if it is a traceback."""
+    ended = f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+    lines = complaints.decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"{ended}: {legible(last)[:_LONGEST_WORDS]}" if last else ended
 
 
 async def _tell(stdin: asyncio.StreamWriter, request: bytes) -> None:
@@ -97,9 +128,9 @@ async def _read(stdout: asyncio.StreamReader, limit: int) -> bytes:
     return bytes(pieces)
 
 
-async def _drain(stdout: asyncio.StreamReader | None) -> None:
+async def _drain(pipe: asyncio.StreamReader | None) -> None:
     """Read what is left in the pipe, which stays open otherwise."""
-    while stdout is not None and await stdout.read(1 << 16):
+    while pipe is not None and await pipe.read(1 << 16):
         pass
 
 
@@ -110,6 +141,7 @@ async def _end(program: asyncio.subprocess.Process) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_LEFTOVERS_S):
             await _drain(program.stdout)
+            await _drain(program.stderr)
     await asyncio.shield(program.wait())
 
 

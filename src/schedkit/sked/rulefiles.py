@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 import structlog
 
+from schedkit.model.images import brief
 from schedkit.model.trust import InvalidPolicy
 from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
 from schedkit.sked import confinement
@@ -74,6 +75,7 @@ class RuleFolder:
                 listener()
 
     async def _read(self) -> None:
+        before = self.rules
         try:
             self.rules = await self._found() or built_in_rules(self._floor)
         except InvalidPolicy as error:
@@ -81,12 +83,17 @@ class RuleFolder:
             _log.error("trust_rules_unreadable", reason=self.complaint, earlier=self.rules is not None)
             return
         self.complaint = ""
-        _log.info("trust_rules_read", mode=str(self.rules.mode), folder=str(self._folder))
+        tell = _log.warning if before is not None and before.is_stricter_than(self.rules) else _log.info
+        tell("trust_rules_read", mode=str(self.rules.mode), folder=str(self._folder))
 
     async def _found(self) -> Rules | None:
         """The rules in the folder; None: nobody wrote any."""
-        file = self._folder / RULES_FILE if self._folder else None
-        return await self._parsed(file) if file and _is_there(file) else None
+        if self._folder is None:
+            return None
+        if _is_there(self._folder / RULES_FILE):
+            return await self._parsed(self._folder / RULES_FILE)
+        _refuse_others(self._folder)
+        return None
 
     async def _parsed(self, file: Path) -> Rules:
         try:
@@ -96,6 +103,8 @@ class RuleFolder:
             raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
         if reading.complaint:
             raise InvalidPolicy(reading.complaint)
+        if reading.document is None:
+            raise InvalidPolicy(f"{file} says nothing: write a mode, {{}} for none, or remove the file")
         return parse_rules(reading.document, reading.files.__getitem__, self._floor)
 
     def _identity(self) -> Identity:
@@ -105,6 +114,19 @@ class RuleFolder:
         except OSError:
             return ()
         return tuple(map(_identity_of, files))
+
+
+def _refuse_others(folder: Path) -> None:
+    """Files without the one that counts are a slip in its name, which must not turn enforcement off."""
+    try:
+        # what begins so is how a kubelet swaps them
+        others = sorted(file.name for file in folder.iterdir() if not file.name.startswith(".."))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise InvalidPolicy(f"{folder} cannot be read: {error.strerror}") from error
+    if others:
+        raise InvalidPolicy(f"{folder} has no {RULES_FILE}, only {brief(', '.join(others))}")
 
 
 def _is_there(file: Path) -> bool:

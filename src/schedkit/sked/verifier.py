@@ -38,19 +38,27 @@ def answer(request: Request) -> Answer:
     try:
         with within(_WHOLE_S), _registry(request) as source:
             return _found_out(request, source)
-    except InvalidReference as error:
-        return _distrusted(request, Step.DIGEST, str(error))
-    except Refusal as refusal:
-        return _distrusted(request, refusal.step, refusal.why)
-    except (NotFound, Refused) as error:
-        return _distrusted(request, Step.DIGEST, str(error))
-    except Unauthorized as error:
-        return _unreachable(
-            request, f"{error}; what the operator logs in with is the Secret sked-registry-auth"
-        )
-    except RegistryError as error:
-        wait_s = error.retry_after_s if isinstance(error, Unreachable) else None
-        return _unreachable(request, str(error) or type(error).__name__, wait_s)
+    except (InvalidReference, Refusal, RegistryError) as error:
+        return told(request, error)
+
+
+def told(request: Request, error: InvalidReference | Refusal | RegistryError) -> Answer:
+    """What the error says about the image: that it is no good, or nothing, as the registry was not heard."""
+    match error:
+        case Refusal():
+            return _distrusted(request, error.step, error.why)
+        case InvalidReference() | NotFound() | Refused():
+            return _distrusted(request, Step.DIGEST, str(error))
+        case Unauthorized():
+            return _unreachable(request, f"{error}; {_logins(request)}")
+    wait_s = error.retry_after_s if isinstance(error, Unreachable) else None
+    return _unreachable(request, str(error) or type(error).__name__, wait_s)
+
+
+def _logins(request: Request) -> str:
+    if request.auth_file is None:
+        return "the operator knows no logins: name a file with --registry-auth"
+    return f"the operator's logins are those in {request.auth_file} (--registry-auth)"
 
 
 def _registry(request: Request) -> Registry:

@@ -39,6 +39,7 @@ VERIFIER: Final = (sys.executable, "-m", "schedkit.sked.verifier")
 LIMITS: Final = Limits(time_s=125, memory=48 << 20, output=64 << 10)
 # of the time between two looks at a tag: how long after a first failure, and at most after the tenth
 _FIRST, _LONGEST = 1 / 40, 3
+_SOON: Final = Result(1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,10 @@ class Verifications:
     async def verify(self, key: Key) -> Result:
         """Find out what is not known any more, and when to look again."""
         question, rules = self._asked.get(key), self._folder.rules
-        if question is None or rules is None or question.policy != rules.fingerprint:
+        if question is None:
             return DONE
+        if rules is None or question.policy != rules.fingerprint:
+            return _SOON  # it is asked anew by these rules, or they change back and it is asked as it stands
         before = self._known.get(question)
         if before is None or before.good_until <= time.monotonic():
             found = await self._verdict(question, rules, before.verdict if before else None)

@@ -1,0 +1,68 @@
+"""What the verifier makes of a registry's failures: which of them say something about the image."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedkit.model.images import InvalidReference
+from schedkit.model.trust import Refusal, Step
+from schedkit.oci.errors import (
+    NotFound,
+    Refused,
+    RegistryError,
+    TooLarge,
+    Unauthorized,
+    Uncertified,
+    Unreachable,
+)
+from schedkit.sked.verifier import told
+from schedkit.sked.verifierprotocol import Request
+
+
+def request(auth_file: str | None = None) -> Request:
+    return Request(
+        ticket="t",
+        image="registry.example/scheds/rusty:v1",
+        pinned=None,
+        known=None,
+        policy=None,
+        files={},
+        auth_file=auth_file,
+        ca_file=None,
+        insecure=(),
+    )
+
+
+@pytest.mark.parametrize("kind", [RegistryError, Unauthorized, Uncertified, Unreachable])
+def test_a_registry_that_was_not_heard_says_nothing_about_the_image(kind: type[RegistryError]) -> None:
+    assert told(request(), kind("why")).kind == "unreachable"
+
+
+@pytest.mark.parametrize("kind", [InvalidReference, NotFound, Refused, TooLarge])
+def test_an_answer_that_is_no_good_is_the_fault_of_what_was_named(
+    kind: type[InvalidReference | RegistryError],
+) -> None:
+    answer = told(request(), kind("why"))
+
+    assert (answer.kind, answer.step, answer.why) == ("distrusted", Step.DIGEST, "why")
+
+
+def test_a_refusal_is_told_with_its_step() -> None:
+    answer = told(request(), Refusal(Step.SIGNER, "a stranger"))
+
+    assert (answer.kind, answer.step, answer.why) == ("distrusted", Step.SIGNER, "a stranger")
+
+
+def test_how_long_a_registry_wants_to_be_left_alone_is_told() -> None:
+    assert told(request(), Unreachable("why", retry_after_s=9)).retry_after_s == 9
+
+
+@pytest.mark.parametrize(
+    ("auth_file", "words"),
+    [(None, "name a file with --registry-auth"), ("/logins/config.json", "/logins/config.json")],
+)
+def test_whoever_has_to_log_in_is_told_where_the_operator_looks(auth_file: str | None, words: str) -> None:
+    why = told(request(auth_file), Unauthorized("it asks for a login")).why
+
+    assert words in why
+    assert "podman" not in why
