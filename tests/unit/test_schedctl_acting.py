@@ -19,7 +19,7 @@ from schedkit.model.lifecycle import (
     Stop,
 )
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
-from schedkit.runtimes.errors import RefusedError
+from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.acting import Stage
 from schedkit.schedctl.errors import Problem
@@ -41,8 +41,9 @@ class Runtime:
         if call == self._failing:
             raise self._error
 
-    def create(self, spec: Spec) -> None:
+    def create(self, spec: Spec) -> Container:
         self._note(f"create {spec.name}")
+        return Container(f"{spec.name}-id", spec.name, "", None, {}, State.CREATED, None)
 
     def start(self, container: str) -> None:
         self._note(f"start {container[:3]}")
@@ -109,6 +110,14 @@ def test_an_old_one_that_does_not_stop_is_a_failure_of_its_own(tmp_path: Path) -
         stage(tmp_path, runtime).play((Create(), Stop(OLD), Start()))
 
     assert runtime.asked == ["create new", "stop aba", "stop new", "remove new"]
+
+
+def test_an_old_one_that_is_gone_already_has_stopped(tmp_path: Path) -> None:
+    runtime = Runtime("stop aba", NoSuchContainerError("no container old", "look again"))
+
+    stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "remove aba"
 
 
 def test_an_interruption_goes_the_same_way_back(tmp_path: Path) -> None:
