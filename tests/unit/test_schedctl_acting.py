@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.acting import Stage
 from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.interruptions import ended_in_order
 
 OLD = Known("podman", "ab" * 32, "old", is_running=True, pid=7)
 STEPS: tuple[Action, ...] = (Create(), Stop(OLD, is_awaited=False), AwaitFree(), Start(), Discard(OLD))
@@ -34,10 +36,13 @@ class Runtime:
 
     def __init__(self, failing: str = "", error: BaseException | None = None) -> None:
         self.asked: list[str] = []
+        self.raised: dict[str, signal.Signals] = {}  # by the call in which it comes
         self._failing, self._error = failing, error or RefusedError(f"no {failing}", "ask another")
 
     def _note(self, call: str) -> None:
         self.asked.append(call)
+        if call in self.raised:
+            signal.raise_signal(self.raised[call])
         if call == self._failing:
             raise self._error
 
@@ -125,5 +130,50 @@ def test_an_interruption_goes_the_same_way_back(tmp_path: Path) -> None:
 
     with pytest.raises(Problem, match="the switch was interrupted; and what ran before did not come back"):
         stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "start aba"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_loss_of_a_session_goes_the_same_way_back_as_sigterm(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    runtime = Runtime()
+    runtime.raised = {"start new": number}
+
+    with ended_in_order(), pytest.raises(Problem, match="the switch was interrupted"):
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "start aba"
+
+
+def test_what_nohup_ignores_is_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_in_order():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("call", ["stop new", "remove new", "start aba"])
+def test_a_second_interruption_does_not_end_the_way_back(
+    tmp_path: Path, call: str, number: signal.Signals
+) -> None:
+    runtime = Runtime("start new", KeyboardInterrupt())
+    runtime.raised = {call: number}
+
+    with ended_in_order(), pytest.raises(Problem, match="the switch was interrupted"):
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-3:] == ["stop new", "remove new", "start aba"]
+
+
+def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back(tmp_path: Path) -> None:
+    runtime = Runtime("stop new", ValueError("an answer that nobody foresaw"))
+
+    with pytest.raises(Problem, match="what ran before did not come back"):
+        stage(tmp_path, runtime).play((*STEPS[:-1], AwaitReturn(OLD)), way_back=WAY_BACK)
 
     assert runtime.asked[-1] == "start aba"

@@ -44,6 +44,7 @@ from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import ending
 from schedkit.schedctl.errors import Problem, explain
+from schedkit.schedctl.interruptions import undisturbed
 
 GRACE_S = 10.0
 _RELEASE_TIMEOUT_S = 30.0
@@ -92,15 +93,22 @@ class Stage:
             for action in plan:
                 self.perform(action)
         except BaseException as failure:
+            with undisturbed():
+                self._undo(tuple(way_back), failure)
+            raise
+
+    def _undo(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
+        try:
             if self.created:
                 self.clear()
+        finally:
             if way_back and self.stopped_at is not None:
-                self._return(tuple(way_back), failure)
-            raise
+                self._return(way_back, failure)
 
     def _return(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
         """Go back to what ran before; what is told about the failure says how that went."""
         told = explain(failure) if isinstance(failure, Exception) else None
+        self.tell("going back to what ran before")
         try:
             for action in way_back:
                 self.perform(action)

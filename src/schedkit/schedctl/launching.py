@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import GRACE_S, Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.interruptions import undisturbed
 from schedkit.schedctl.logs import forward
 from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
@@ -188,19 +188,5 @@ def _pass_on(stage: Stage, runtime: Runtime) -> Exit | None:
 
 
 def _end(stage: Stage) -> Exit | None:
-    with locking.exclusive(wiring.LOCK, _FOLLOWING, tell=tell):
+    with locking.exclusive(wiring.LOCK, _FOLLOWING, tell=tell), undisturbed():
         return stage.clear() if stage.find() else None
-
-
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end us as Ctrl-C does: what was created is removed first."""
-
-    def end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - as `signal` calls it
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
