@@ -46,7 +46,6 @@ from schedkit.schedctl import ending
 from schedkit.schedctl.errors import Problem, explain
 from schedkit.schedctl.interruptions import undisturbed
 
-GRACE_S = 10.0
 _RELEASE_TIMEOUT_S = 30.0
 _RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
 _POLL_S, _SHORT_POLL_S = 0.05, 0.01
@@ -73,7 +72,7 @@ class Stage:
     tell: Callable[[str], None]
     spec: Spec | None = None
     timeout_s: float = 30.0
-    grace_s: float = GRACE_S
+    grace_s: float = 10.0
     created: Container | None = None  # as it was then; names may be given again, and ids are not
     outputs: Iterable[Output] = ()
     attached: HostObservation | None = None

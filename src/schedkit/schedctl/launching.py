@@ -15,7 +15,7 @@ from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import hosts, locking, wiring
-from schedkit.schedctl.acting import GRACE_S, Stage, decided
+from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
 from schedkit.schedctl.interruptions import undisturbed
 from schedkit.schedctl.logs import forward
@@ -71,6 +71,7 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         ),
         click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
         option("timeout_s"),
+        option("grace_s"),
     )
     for each in reversed(options):
         command = each(command)
@@ -112,8 +113,8 @@ class Launch:
     def stage(self, name: str) -> Stage:
         """Where plans about a container of that name are played."""
         spec = replace(self.spec, name=name)
-        timeout_s = self.asked.order.timeout_s
-        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, timeout_s, GRACE_S)
+        order = self.asked.order
+        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s)
 
     @property
     def warnings(self) -> list[str]:
