@@ -287,3 +287,16 @@ def test_a_reset_is_told_in_words() -> None:
         "wait until the kernel runs its own scheduler",
         "remove container old",
     )
+
+
+def test_a_reset_ends_no_process_that_may_hold_something_else() -> None:
+    left = Leftovers((STRANGER,), gaps=("the kernel does not show its BPF maps",))
+
+    refused = refusal(plan_reset(host(seen())._replace(lingering=left)))
+
+    assert str(STRANGER.pid) in refused.what
+    assert refused.why == "the kernel does not show its BPF maps"
+    assert plan_reset(host(UNKNOWN)._replace(lingering=left), is_forced=True) == (
+        Eject(is_blind=True),
+        AwaitFree(ignored=(STRANGER.pid,)),
+    )
