@@ -7,12 +7,14 @@ import pytest
 from schedkit.model.exits import ExitKind
 from schedkit.model.lifecycle import Course
 from schedkit.model.supervision import Ending, explain_end
+from schedkit.runtimes.containers import Exit
 
 
 def ending(
     kind: ExitKind | None = ExitKind.UNREG, code: int | None = 0, course: Course = Course.ENDED
 ) -> Ending:
-    return Ending("fifo", course, kind, "rig_fifo: as the kernel says it", code, "bye")
+    words = "" if code is None else str(Exit(code))
+    return Ending("fifo", course, kind, "rig_fifo: as the kernel says it", code, "bye", words)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,7 @@ def ending(
     [
         pytest.param(ending(), id="its program let go, and ended well"),
         pytest.param(ending(code=143), id="SIGTERM ended it"),
-        pytest.param(ending(code=None), id="somebody removed its container"),
+        pytest.param(ending(code=None)._replace(is_gone=True), id="somebody removed its container"),
         pytest.param(ending(kind=None), id="the kernel's log is not readable, and its program ended well"),
     ],
 )
@@ -31,8 +33,13 @@ def test_an_end_is_in_order(end: Ending) -> None:
 @pytest.mark.parametrize(
     ("end", "what"),
     [
-        pytest.param(ending(code=1), "fifo has ended by itself, with exit code 1", id="its program failed"),
-        pytest.param(ending(code=137), "fifo has ended by itself, with exit code 137", id="it was killed"),
+        pytest.param(ending(code=1), "fifo has ended: exit code 1", id="its program failed"),
+        pytest.param(ending(code=137), "fifo has ended: killed by SIGKILL", id="it was killed"),
+        pytest.param(
+            ending(code=None),
+            "fifo has ended: its runtime does not say how",
+            id="its container is there, and nobody knows how it ended",
+        ),
         pytest.param(
             ending(kind=ExitKind.SYSRQ),
             "fifo was ejected by a human, with SysRq-S",

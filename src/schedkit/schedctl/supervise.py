@@ -122,12 +122,12 @@ class Supervision:
         return Answer(ended, [f"{one.name} was stopped" if stopped_by_us else f"somebody stopped {one.name}"])
 
     def _conclude(self, course: Course, found: Known | None) -> Ending:
-        ending = self._describe(course)
+        ending = self._describe(course, is_gone=found is None)
         if found is not None:
             self._remove(found)
         return ending
 
-    def _describe(self, course: Course) -> Ending:
+    def _describe(self, course: Course, *, is_gone: bool) -> Ending:
         log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
         exits = [each for each in log.exits if self._ops in {None, each.ops}]
         kind = exits[-1].kind if exits else None
@@ -137,7 +137,16 @@ class Supervision:
                 ended = self._runtime.wait(self.container.id, timeout_s=_PATIENCE_S)
             words = joined(self._runtime.logs(self.container.id, tail=_LAST_LINES))
         code = ended.code if ended else None
-        return Ending(self.container.name, course, kind, last_words(log, self._ops), code, words)
+        return Ending(
+            name=self.container.name,
+            course=course,
+            kind=kind,
+            kernel_words=last_words(log, self._ops),
+            exit_code=code,
+            last_words=words,
+            exit_words=str(ended or ""),
+            is_gone=is_gone,
+        )
 
     def _remove(self, found: Known) -> None:
         ending: tuple[Action, ...] = (Stop(found), AwaitRelease(found)) if found.is_running else ()
