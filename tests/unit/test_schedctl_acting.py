@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from schedkit.kernel import observation
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt
+from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
     AwaitFree,
@@ -19,6 +23,7 @@ from schedkit.model.lifecycle import (
     Start,
     Stop,
 )
+from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
 from schedkit.runtimes.specs import Spec
@@ -28,7 +33,7 @@ from schedkit.schedctl.interruptions import ended_in_order
 
 OLD = Known("podman", "ab" * 32, "old", is_running=True, pid=7)
 STEPS: tuple[Action, ...] = (Create(), Stop(OLD, is_awaited=False), AwaitFree(), Start(), Discard(OLD))
-WAY_BACK = (AwaitFree(), Restart(OLD), AwaitReturn(OLD))
+WAY_BACK = (AwaitFree(unless=OLD), Restart(OLD), AwaitReturn(OLD))
 
 
 class Runtime:
@@ -36,6 +41,7 @@ class Runtime:
 
     def __init__(self, failing: str = "", error: BaseException | None = None) -> None:
         self.asked: list[str] = []
+        self.state = State.EXITED
         self.raised: dict[str, signal.Signals] = {}  # by the call in which it comes
         self._failing, self._error = failing, error or RefusedError(f"no {failing}", "ask another")
 
@@ -61,7 +67,7 @@ class Runtime:
         self._note(f"remove {container[:3]}")
 
     def inspect(self, container: str) -> Container:
-        return Container(container, "old", "", None, {}, State.EXITED, None)
+        return Container(container, "old", "", None, {}, self.state, None, pid=OLD.pid)
 
     def wait(self, container: str, *, timeout_s: float) -> Exit | None:  # noqa: ARG002 - as in the port
         return Exit(1)
@@ -113,6 +119,24 @@ def test_an_old_one_that_does_not_stop_is_a_failure_of_its_own(tmp_path: Path) -
 
     with pytest.raises(RefusedError, match="no stop aba"):
         stage(tmp_path, runtime).play((Create(), Stop(OLD), Start()))
+
+    assert runtime.asked == ["create new", "stop aba", "stop new", "remove new"]
+
+
+def test_an_old_one_that_could_not_be_stopped_is_not_waited_for_as_if_it_had_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime("stop aba")
+    runtime.state = State.RUNNING
+    played = stage(tmp_path, runtime)
+    (tmp_path / "sys/kernel/sched_ext/state").write_text("enabled\n")
+    attached = HostObservation(
+        SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, Process(OLD.pid, command="scx_fifo"))
+    )
+    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
+
+    with pytest.raises(Problem, match="no stop aba; the kernel runs fifo again"):
+        played.play(STEPS, way_back=WAY_BACK)
 
     assert runtime.asked == ["create new", "stop aba", "stop new", "remove new"]
 

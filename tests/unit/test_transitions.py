@@ -77,7 +77,7 @@ def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_
 ):
     assert plan_switch(host(MINE, OURS), OTHER) == Switch(
         steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
-        way_back=(AwaitFree(), Restart(OURS), AwaitReturn(OURS)),
+        way_back=(AwaitFree(unless=OURS), Restart(OURS), AwaitReturn(OURS)),
         afterwards=(Discard(OURS),),
         old=OURS,
     )

@@ -145,7 +145,8 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
     is_awaited = attached is None or not host.owner.ends_with_process
     steps = (*discard_leftovers(host), *create, *_endings(host, is_awaited=is_awaited), until_free, *start)
-    way_back = (until_free, Restart(attached), AwaitReturn(attached)) if attached else ()
+    until_free_again = until_free._replace(unless=attached)
+    way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
     return Switch(steps, way_back, tuple(map(Discard, host.running)), next(iter(host.running), None))
 
 

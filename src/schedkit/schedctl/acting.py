@@ -34,6 +34,7 @@ from schedkit.model.lifecycle import (
     Start,
     Stop,
     explain_failure,
+    has_stayed,
     is_free,
     is_released,
     judge_start,
@@ -152,8 +153,8 @@ class Stage:
             case Eject(is_blind):
                 self.tell("ejecting the scheduler")
                 ending.eject(self.root, is_blind=is_blind)
-            case AwaitFree(ignored):
-                self._await_free(ignored)
+            case AwaitFree(ignored, unless):
+                self._await_free(ignored, unless)
             case Restart(container):
                 self._restart(container)
             case AwaitReturn(container):
@@ -265,11 +266,12 @@ class Stage:
             is_reached, f"{container.name} was stopped, but the kernel has not let go of its scheduler"
         )
 
-    def _await_free(self, ignored: tuple[int, ...]) -> None:
+    def _await_free(self, ignored: tuple[int, ...], unless: Known | None) -> None:
         def is_reached() -> bool:
             kernel = sysfs.read(self.root)
             if kernel.state is not KernelState.DISABLED:  # processes need not be looked at: that takes long
-                return False
+                # what is still being stopped is attached for a moment only
+                return bool(unless and not self.stops and has_stayed(observation.observe(self.root), unless))
             return is_free(kernel, leftovers(kernel, ownership.gather(self.root)), ignored)
 
         self._await(is_reached, "the kernel is not free for another scheduler")
