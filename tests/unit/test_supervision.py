@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from schedkit.model.exits import ExitKind
-from schedkit.model.lifecycle import Course
-from schedkit.model.supervision import Ending, explain_end
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.lifecycle import Action, AwaitRelease, Course, Discard, Eject, Known, Stop
+from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.supervision import Ending, explain_end, plan_end
 from schedkit.runtimes.containers import Exit
 
 
@@ -68,3 +71,19 @@ def test_an_end_is_a_failure_and_told_with_the_words_of_kernel_and_program(end: 
     assert told.what == what
     assert told.why == "the kernel says: rig_fifo: as the kernel says it; its last words: bye"
     assert "nothing starts it again by itself" in told.remedy
+
+
+@pytest.mark.parametrize(
+    ("hold", "ejection"), [(Hold.LINK, ()), (Hold.MAP, (Eject(),))], ids=["ends with it", "outlives it"]
+)
+def test_what_would_outlive_its_program_is_ejected(hold: Hold, ejection: tuple[Action, ...]) -> None:
+    ours = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
+    seen = HostObservation(SchedExt(State.ENABLED, "fifo"), Proof(hold, Process(7, command="scx_fifo")))
+
+    assert plan_end(seen, ours) == (Stop(ours), AwaitRelease(ours), *ejection, Discard(ours))
+
+
+def test_what_has_ended_is_only_removed() -> None:
+    ended = Known("podman", "ab" * 32, "fifo", is_running=False)
+
+    assert plan_end(HostObservation(SchedExt(State.DISABLED)), ended) == (Discard(ended),)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schedkit.model.exits import ExitKind
-from schedkit.model.lifecycle import Course, Refused
+from schedkit.model.host import HostObservation
+from schedkit.model.lifecycle import Action, Course, Discard, Host, Known, Refused, plan_stop
 
 # a program that has no handler for SIGTERM ends with 128 and its number, in order all the same
 _CODES_OF_ORDER = frozenset({0, 128 + 15})
@@ -34,6 +35,16 @@ class Ending(NamedTuple):
         # a runtime that does not say how it ended may keep silent about a crash
         is_wanted = self.is_gone if self.exit_code is None else self.exit_code in _CODES_OF_ORDER
         return is_wanted and not self.is_ejection
+
+
+def plan_end(observation: HostObservation, container: Known) -> tuple[Action, ...] | Refused:
+    """What removes a container, and from the kernel what would outlive its program.
+
+    Whoever runs a service has decided that it may be stopped, on a node of Kubernetes as well.
+    """
+    if not container.is_running:
+        return (Discard(container),)
+    return plan_stop(Host(observation, (container,)), container, is_forced=True)
 
 
 def explain_end(ending: Ending) -> Refused:
