@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from schedkit.model.images import parse_reference
+from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import run, switch
 from schedkit.schedctl.choosing import Chosen
-from schedkit.schedctl.launching import Asked, Launch
+from schedkit.schedctl.fetching import Fetchable
+from schedkit.schedctl.launching import Asked, Launch, describe
 from schedkit.schedctl.orders import Order
 from schedkit.schedctl.preparing import Ready
 
@@ -23,6 +25,17 @@ def test_what_is_stopped_gets_the_time_that_was_said() -> None:
     stage = Launch(asked, "podman", {}, ready, Spec(name="fifo", image="image")).stage("fifo-2")
 
     assert (stage.timeout_s, stage.grace_s, stage.name) == (7, 60, "fifo-2")
+
+
+def test_the_id_in_the_answer_needs_no_runtime_that_may_have_lost_the_container_since() -> None:
+    chosen = Chosen(parse_reference("registry.example/fifo"), None)
+    found = Fetchable(chosen.reference, *cast("tuple[Any, Any, Any, Any]", (None,) * 4))
+    ready = Ready(found, "image", signed=None, was_there=True)
+    launch = Launch(Asked(chosen, Order(), None), "podman", {}, ready, Spec(name="fifo", image="image"))
+    stage = launch.stage("fifo")
+    stage.created = Container("ab" * 32, "fifo", "image", None, {}, State.CREATED, None)
+
+    assert describe(launch, stage)["id"] == "ab" * 32
 
 
 @pytest.mark.parametrize("verb", [run, switch])
