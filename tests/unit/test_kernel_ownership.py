@@ -55,6 +55,21 @@ def proc(tmp_path: Path) -> Proc:
     return Proc(tmp_path)
 
 
+def test_the_many_open_files_of_a_busy_server_leave_no_gap(proc: Proc) -> None:
+    proc.add(100, "backend")
+    for number in range(300):
+        (proc.root / f"proc/100/fd/{number}").symlink_to("socket:[1]")
+    for pid in range(101, 1101):
+        (proc.root / f"proc/{pid}").mkdir()
+        (proc.root / f"proc/{pid}/fd").symlink_to("../100/fd")
+    proc.add(2000, "scx_rusty")
+    proc.open(2000, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+
+    evidence = proc.gather()
+
+    assert (evidence.links, evidence.gaps) == ((HeldLink(2000, 5, 13),), ())
+
+
 def test_a_process_with_a_link_is_found_with_its_command_and_control_group(proc: Proc) -> None:
     proc.add(77, "scx_rusty", parent=1, cgroup="0::/system.slice/scx.service\n")
     proc.open(77, 3, "/dev/null")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from schedkit.kernel import observation
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt
+from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
     AwaitFree,
@@ -18,15 +23,17 @@ from schedkit.model.lifecycle import (
     Start,
     Stop,
 )
+from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
-from schedkit.runtimes.errors import RefusedError
+from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.acting import Stage
 from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.interruptions import ended_in_order
 
 OLD = Known("podman", "ab" * 32, "old", is_running=True, pid=7)
 STEPS: tuple[Action, ...] = (Create(), Stop(OLD, is_awaited=False), AwaitFree(), Start(), Discard(OLD))
-WAY_BACK = (AwaitFree(), Restart(OLD), AwaitReturn(OLD))
+WAY_BACK = (AwaitFree(unless=OLD), Restart(OLD), AwaitReturn(OLD))
 
 
 class Runtime:
@@ -34,15 +41,20 @@ class Runtime:
 
     def __init__(self, failing: str = "", error: BaseException | None = None) -> None:
         self.asked: list[str] = []
+        self.state = State.EXITED
+        self.raised: dict[str, signal.Signals] = {}  # by the call in which it comes
         self._failing, self._error = failing, error or RefusedError(f"no {failing}", "ask another")
 
     def _note(self, call: str) -> None:
         self.asked.append(call)
+        if call in self.raised:
+            signal.raise_signal(self.raised[call])
         if call == self._failing:
             raise self._error
 
-    def create(self, spec: Spec) -> None:
+    def create(self, spec: Spec) -> Container:
         self._note(f"create {spec.name}")
+        return Container(f"{spec.name}-id", spec.name, "", None, {}, State.CREATED, None)
 
     def start(self, container: str) -> None:
         self._note(f"start {container[:3]}")
@@ -55,7 +67,7 @@ class Runtime:
         self._note(f"remove {container[:3]}")
 
     def inspect(self, container: str) -> Container:
-        return Container(container, "old", "", None, {}, State.EXITED, None)
+        return Container(container, "old", "", None, {}, self.state, None, pid=OLD.pid)
 
     def wait(self, container: str, *, timeout_s: float) -> Exit | None:  # noqa: ARG002 - as in the port
         return Exit(1)
@@ -111,10 +123,81 @@ def test_an_old_one_that_does_not_stop_is_a_failure_of_its_own(tmp_path: Path) -
     assert runtime.asked == ["create new", "stop aba", "stop new", "remove new"]
 
 
+def test_an_old_one_that_could_not_be_stopped_is_not_waited_for_as_if_it_had_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime("stop aba")
+    runtime.state = State.RUNNING
+    played = stage(tmp_path, runtime)
+    (tmp_path / "sys/kernel/sched_ext/state").write_text("enabled\n")
+    attached = HostObservation(
+        SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, Process(OLD.pid, command="scx_fifo"))
+    )
+    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
+
+    with pytest.raises(Problem, match="no stop aba; the kernel runs fifo again"):
+        played.play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked == ["create new", "stop aba", "stop new", "remove new"]
+
+
+def test_an_old_one_that_is_gone_already_has_stopped(tmp_path: Path) -> None:
+    runtime = Runtime("stop aba", NoSuchContainerError("no container old", "look again"))
+
+    stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "remove aba"
+
+
 def test_an_interruption_goes_the_same_way_back(tmp_path: Path) -> None:
     runtime = Runtime("start new", KeyboardInterrupt())
 
     with pytest.raises(Problem, match="the switch was interrupted; and what ran before did not come back"):
         stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "start aba"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_loss_of_a_session_goes_the_same_way_back_as_sigterm(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    runtime = Runtime()
+    runtime.raised = {"start new": number}
+
+    with ended_in_order(), pytest.raises(Problem, match="the switch was interrupted"):
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-1] == "start aba"
+
+
+def test_what_nohup_ignores_is_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_in_order():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("call", ["stop new", "remove new", "start aba"])
+def test_a_second_interruption_does_not_end_the_way_back(
+    tmp_path: Path, call: str, number: signal.Signals
+) -> None:
+    runtime = Runtime("start new", KeyboardInterrupt())
+    runtime.raised = {call: number}
+
+    with ended_in_order(), pytest.raises(Problem, match="the switch was interrupted"):
+        stage(tmp_path, runtime).play(STEPS, way_back=WAY_BACK)
+
+    assert runtime.asked[-3:] == ["stop new", "remove new", "start aba"]
+
+
+def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back(tmp_path: Path) -> None:
+    runtime = Runtime("stop new", ValueError("an answer that nobody foresaw"))
+
+    with pytest.raises(Problem, match="what ran before did not come back"):
+        stage(tmp_path, runtime).play((*STEPS[:-1], AwaitReturn(OLD)), way_back=WAY_BACK)
 
     assert runtime.asked[-1] == "start aba"

@@ -188,6 +188,22 @@ def test_a_runtime_that_is_not_installed_is_no_problem_but_a_silent_one_is(
     assert (look.containers, look.problems) == (None, problems)
 
 
+class Empty:
+    """A runtime that answers, and has nothing."""
+
+    def containers(self) -> tuple[Container, ...]:
+        return ()
+
+
+@pytest.mark.parametrize(("answering", "silent"), [("podman", "containerd"), ("containerd", "podman")])
+def test_a_runtime_without_a_socket_has_not_said_whose_its_containers_are(
+    answering: str, silent: str, tmp_path: Path
+) -> None:
+    look = hosts.look(tmp_path, {answering: Empty()})  # type: ignore[dict-item]  # all that is asked for
+
+    assert (look.containers, look.problems, look.silent) == ((), (), (silent,))
+
+
 def test_the_socket_that_is_named_is_the_chosen_drivers() -> None:
     settings = Settings(driver="containerd", socket="/x.sock")
 

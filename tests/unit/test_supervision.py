@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from schedkit.model.exits import ExitKind
-from schedkit.model.lifecycle import Course
-from schedkit.model.supervision import Ending, explain_end
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt, State
+from schedkit.model.lifecycle import Action, AwaitRelease, Course, Discard, Eject, Known, Stop
+from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.supervision import Ending, explain_end, plan_end
+from schedkit.runtimes.containers import Exit
 
 
 def ending(
     kind: ExitKind | None = ExitKind.UNREG, code: int | None = 0, course: Course = Course.ENDED
 ) -> Ending:
-    return Ending("fifo", course, kind, "rig_fifo: as the kernel says it", code, "bye")
+    words = "" if code is None else str(Exit(code))
+    return Ending("fifo", course, kind, "rig_fifo: as the kernel says it", code, "bye", words)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +25,7 @@ def ending(
     [
         pytest.param(ending(), id="its program let go, and ended well"),
         pytest.param(ending(code=143), id="SIGTERM ended it"),
-        pytest.param(ending(code=None), id="somebody removed its container"),
+        pytest.param(ending(code=None)._replace(is_gone=True), id="somebody removed its container"),
         pytest.param(ending(kind=None), id="the kernel's log is not readable, and its program ended well"),
     ],
 )
@@ -31,8 +36,13 @@ def test_an_end_is_in_order(end: Ending) -> None:
 @pytest.mark.parametrize(
     ("end", "what"),
     [
-        pytest.param(ending(code=1), "fifo has ended by itself, with exit code 1", id="its program failed"),
-        pytest.param(ending(code=137), "fifo has ended by itself, with exit code 137", id="it was killed"),
+        pytest.param(ending(code=1), "fifo has ended: exit code 1", id="its program failed"),
+        pytest.param(ending(code=137), "fifo has ended: killed by SIGKILL", id="it was killed"),
+        pytest.param(
+            ending(code=None),
+            "fifo has ended: its runtime does not say how",
+            id="its container is there, and nobody knows how it ended",
+        ),
         pytest.param(
             ending(kind=ExitKind.SYSRQ),
             "fifo was ejected by a human, with SysRq-S",
@@ -61,3 +71,19 @@ def test_an_end_is_a_failure_and_told_with_the_words_of_kernel_and_program(end: 
     assert told.what == what
     assert told.why == "the kernel says: rig_fifo: as the kernel says it; its last words: bye"
     assert "nothing starts it again by itself" in told.remedy
+
+
+@pytest.mark.parametrize(
+    ("hold", "ejection"), [(Hold.LINK, ()), (Hold.MAP, (Eject(),))], ids=["ends with it", "outlives it"]
+)
+def test_what_would_outlive_its_program_is_ejected(hold: Hold, ejection: tuple[Action, ...]) -> None:
+    ours = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
+    seen = HostObservation(SchedExt(State.ENABLED, "fifo"), Proof(hold, Process(7, command="scx_fifo")))
+
+    assert plan_end(seen, ours) == (Stop(ours), AwaitRelease(ours), *ejection, Discard(ours))
+
+
+def test_what_has_ended_is_only_removed() -> None:
+    ended = Known("podman", "ab" * 32, "fifo", is_running=False)
+
+    assert plan_end(HostObservation(SchedExt(State.DISABLED)), ended) == (Discard(ended),)

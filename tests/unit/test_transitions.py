@@ -77,7 +77,7 @@ def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_
 ):
     assert plan_switch(host(MINE, OURS), OTHER) == Switch(
         steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
-        way_back=(AwaitFree(), Restart(OURS), AwaitReturn(OURS)),
+        way_back=(AwaitFree(unless=OURS), Restart(OURS), AwaitReturn(OURS)),
         afterwards=(Discard(OURS),),
         old=OURS,
     )
@@ -286,4 +286,17 @@ def test_a_reset_is_told_in_words() -> None:
         "eject the scheduler from the kernel",
         "wait until the kernel runs its own scheduler",
         "remove container old",
+    )
+
+
+def test_a_reset_ends_no_process_that_may_hold_something_else() -> None:
+    left = Leftovers((STRANGER,), gaps=("the kernel does not show its BPF maps",))
+
+    refused = refusal(plan_reset(host(seen())._replace(lingering=left)))
+
+    assert str(STRANGER.pid) in refused.what
+    assert refused.why == "the kernel does not show its BPF maps"
+    assert plan_reset(host(UNKNOWN)._replace(lingering=left), is_forced=True) == (
+        Eject(is_blind=True),
+        AwaitFree(ignored=(STRANGER.pid,)),
     )

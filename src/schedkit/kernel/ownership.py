@@ -14,8 +14,10 @@ from schedkit.model.owners import Process
 _BPF_FILES = frozenset({"anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inode:bpf-map"})
 _STRUCT_OPS_MAP = "26"
 _FIRST_NAMESPACE = "pid:[4026531836]"  # the number is the kernel's own constant
-_MAX_PROCESSES = 1 << 16
-_MAX_FILES = 1 << 18  # of all processes together
+_MAX_PROCESSES = 1 << 18
+# of all processes together: busy servers have some hundred thousand, and so many take us seconds; only the
+# names in the folder of one process are kept at a time
+_MAX_FILES = 1 << 22
 _MAX_COMMAND = 200
 _MAX_ANCESTORS = 64
 

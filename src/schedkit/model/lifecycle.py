@@ -122,6 +122,7 @@ class AwaitFree(NamedTuple):
     """Look until the kernel runs its own scheduler, and no process holds an ejected one."""
 
     ignored: tuple[int, ...] = ()  # processes that may
+    unless: Known | None = None  # nothing to wait for, if this one could not be stopped and is attached still
 
 
 class Restart(NamedTuple):
@@ -335,6 +336,11 @@ def is_released(observation: HostObservation, holders: Iterable[Process], contai
     if not observation.kernel.state.is_settled or owner.kind is OwnerKind.MANAGED:
         return False
     return not any(is_in_container(each, container.id, container.pid) for each in holders)
+
+
+def has_stayed(observation: HostObservation, container: Known) -> bool:
+    """Whether a container that was told to stop is attached all the same."""
+    return attribute(observation.proof, [container.ours]).kind is OwnerKind.MANAGED
 
 
 def is_free(kernel: SchedExt, left: Leftovers, ignored: Collection[int] = ()) -> bool:

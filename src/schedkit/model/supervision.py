@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schedkit.model.exits import ExitKind
-from schedkit.model.lifecycle import Course, Refused
+from schedkit.model.host import HostObservation
+from schedkit.model.lifecycle import Action, Course, Discard, Host, Known, Refused, plan_stop
 
 # a program that has no handler for SIGTERM ends with 128 and its number, in order all the same
 _CODES_OF_ORDER = frozenset({0, 128 + 15})
@@ -18,8 +19,10 @@ class Ending(NamedTuple):
     course: Course  # `ENDED`, or else it lives on without the kernel
     kind: ExitKind | None = None  # the kernel's word; None: its log has none
     kernel_words: str = ""
-    exit_code: int | None = None  # None: it did not end, or was removed before anybody could ask
+    exit_code: int | None = None  # None: it did not end, or nobody could say how
     last_words: str = ""  # of the program itself
+    exit_words: str = ""  # its exit code, or who killed it
+    is_gone: bool = False  # somebody removed its container
 
     @property
     def is_ejection(self) -> bool:
@@ -29,7 +32,19 @@ class Ending(NamedTuple):
     @property
     def is_in_order(self) -> bool:
         """Whether somebody stopped it; the kernel is asked first, since ejected programs may exit 0 too."""
-        return not self.is_ejection and (self.exit_code is None or self.exit_code in _CODES_OF_ORDER)
+        # a runtime that does not say how it ended may keep silent about a crash
+        is_wanted = self.is_gone if self.exit_code is None else self.exit_code in _CODES_OF_ORDER
+        return is_wanted and not self.is_ejection
+
+
+def plan_end(observation: HostObservation, container: Known) -> tuple[Action, ...] | Refused:
+    """What removes a container, and from the kernel what would outlive its program.
+
+    Whoever runs a service has decided that it may be stopped, on a node of Kubernetes as well.
+    """
+    if not container.is_running:
+        return (Discard(container),)
+    return plan_stop(Host(observation, (container,)), container, is_forced=True)
 
 
 def explain_end(ending: Ending) -> Refused:
@@ -45,4 +60,4 @@ def _what(ending: Ending) -> str:
         return f"{ending.name} was ejected by a human, with SysRq-S"
     if ending.is_ejection:
         return f"{ending.name} was ejected by the kernel"
-    return f"{ending.name} has ended by itself, with exit code {ending.exit_code}"
+    return f"{ending.name} has ended: {ending.exit_words or 'its runtime does not say how'}"

@@ -145,7 +145,8 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
     is_awaited = attached is None or not host.owner.ends_with_process
     steps = (*discard_leftovers(host), *create, *_endings(host, is_awaited=is_awaited), until_free, *start)
-    way_back = (until_free, Restart(attached), AwaitReturn(attached)) if attached else ()
+    until_free_again = until_free._replace(unless=attached)
+    way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
     return Switch(steps, way_back, tuple(map(Discard, host.running)), next(iter(host.running), None))
 
 
@@ -168,11 +169,14 @@ def plan_reset(host: Host, *, evicted: int = 0, is_forced: bool = False) -> tupl
     """What leads back to the kernel's own scheduler, from anywhere; empty: it runs, and nothing is left."""
     if refused := _not_to_be_reset(host, evicted, is_forced=is_forced):
         return refused
-    others = tuple(map(EndProcess, _of_others(host).processes))
+    left = _of_others(host)
+    spared = left.processes if left.gaps else ()  # what they hold may be none of a scheduler
+    others = () if spared else tuple(map(EndProcess, left.processes))
     is_dark = not host.observation.kernel.state.is_settled or host.owner.kind is OwnerKind.UNKNOWN
     ejection = (Eject(is_blind=True),) if is_dark else ()
     ends = (*_endings(host), *ejection, *others)
-    await_free = (AwaitFree(),) if ends and host.observation.kernel.state is not State.ABSENT else ()
+    until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
+    await_free = (until_free,) if ends and host.observation.kernel.state is not State.ABSENT else ()
     return (*ends, *await_free, *map(Discard, host.containers or ()))
 
 
@@ -192,11 +196,26 @@ def _not_to_be_reset(host: Host, evicted: int, *, is_forced: bool) -> Refused | 
             if kernel.is_moving
             else moving
         )
-    pods = [each for each in _of_others(host).processes if place_of(each).pod_uid]
+    return _not_to_be_ended(_of_others(host))
+
+
+def _not_to_be_ended(left: Leftovers) -> Refused | None:
+    """Why processes that may hold an ejected scheduler go on."""
+    if left.gaps and left.processes:
+        return _perhaps_held(left)
+    pods = [each for each in left.processes if place_of(each).pod_uid]
     if not pods:
         return None
     what = f"process {pods[0].pid} of a Kubernetes pod still holds a scheduler that the kernel has ejected"
     return Refused(what, "Kubernetes decides here which scheduler runs", "delete its pod, or add --force")
+
+
+def _perhaps_held(left: Leftovers) -> Refused:
+    """Why a process goes on that has a link: programs for TCP congestion control have such, too."""
+    one = left.processes[0]
+    what = f"it is not known whether process {one.pid} ({one.command}) holds a scheduler"
+    remedy = "run schedctl as root, on the host; or add --force, which leaves that process alone"
+    return Refused(what, "; ".join(left.gaps), remedy)
 
 
 def describe(plan: Iterable[Action]) -> tuple[str, ...]:

@@ -34,18 +34,19 @@ from schedkit.model.lifecycle import (
     Start,
     Stop,
     explain_failure,
+    has_stayed,
     is_free,
     is_released,
     judge_start,
 )
-from schedkit.runtimes.containers import Output, State, Stopped
-from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.runtimes.containers import Container, Exit, Output, State
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import ending
 from schedkit.schedctl.errors import Problem, explain
+from schedkit.schedctl.interruptions import undisturbed
 
-GRACE_S = 10.0
 _RELEASE_TIMEOUT_S = 30.0
 _RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
 _POLL_S, _SHORT_POLL_S = 0.05, 0.01
@@ -72,14 +73,15 @@ class Stage:
     tell: Callable[[str], None]
     spec: Spec | None = None
     timeout_s: float = 30.0
-    grace_s: float = GRACE_S
+    grace_s: float = 10.0
+    created: Container | None = None  # as it was then; names may be given again, and ids are not
     outputs: Iterable[Output] = ()
     attached: HostObservation | None = None
     attached_at: float = 0.0
     stopped_at: float | None = None  # when something was told to end; None: nothing was
     log_seq: int = -1  # of the kernel's log before anything was done
     pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
-    stops: list[Future[Stopped]] = field(default_factory=list)  # that go on
+    stops: list[Future[None]] = field(default_factory=list)  # that go on
 
     def play(self, plan: Iterable[Action], *, way_back: Iterable[Action] = ()) -> None:
         """Do all of it; after a failure the container that was asked for is gone again.
@@ -87,21 +89,26 @@ class Stage:
         `way_back` is played after a failure, too, once something was told to stop.
         """
         self.log_seq = kmsg.read(self.root).last_seq
-        is_created = False
         try:
             for action in plan:
                 self.perform(action)
-                is_created = is_created or isinstance(action, Create)
         except BaseException as failure:
-            if is_created:
-                self.clear()
-            if way_back and self.stopped_at is not None:
-                self._return(tuple(way_back), failure)
+            with undisturbed():
+                self._undo(tuple(way_back), failure)
             raise
+
+    def _undo(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
+        try:
+            if self.created:
+                self.clear()
+        finally:
+            if way_back and self.stopped_at is not None:
+                self._return(way_back, failure)
 
     def _return(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
         """Go back to what ran before; what is told about the failure says how that went."""
         told = explain(failure) if isinstance(failure, Exception) else None
+        self.tell("going back to what ran before")
         try:
             for action in way_back:
                 self.perform(action)
@@ -126,7 +133,7 @@ class Stage:
                 self._await_stops()
                 self.runtimes[container.driver].remove(container.id)
             case Create():
-                self._runtime.create(self._spec)
+                self.created = self._runtime.create(self._spec)
             case Listen():
                 self.outputs = self._runtime.attach(self._spec.name)
             case Start():
@@ -146,8 +153,8 @@ class Stage:
             case Eject(is_blind):
                 self.tell("ejecting the scheduler")
                 ending.eject(self.root, is_blind=is_blind)
-            case AwaitFree(ignored):
-                self._await_free(ignored)
+            case AwaitFree(ignored, unless):
+                self._await_free(ignored, unless)
             case Restart(container):
                 self._restart(container)
             case AwaitReturn(container):
@@ -156,12 +163,33 @@ class Stage:
             case _:
                 assert_never(action)
 
-    def clear(self) -> None:
-        """Remove what was created; the failure that led here is told, not what comes on top."""
+    def clear(self) -> Exit | None:
+        """Remove what was created, and say how it ended if that is known.
+
+        The failure that led here is told, not what comes on top.
+        """
+        ended = None
         with suppress(ContainerRuntimeError):
-            self._runtime.stop(self._spec.name, grace_s=self.grace_s)
+            ended = self._runtime.stop(self.id, grace_s=self.grace_s).exit
         with suppress(ContainerRuntimeError):
-            self._runtime.remove(self._spec.name)
+            self._runtime.remove(self.id)
+        return ended
+
+    def find(self) -> Container | None:
+        """What was created, as it is now; None if it is gone, whatever has its name since."""
+        try:
+            found = self._runtime.inspect(self.id)
+        except NoSuchContainerError:
+            return None
+        # containerd's ids are names
+        return found if self.created and found.created_at == self.created.created_at else None
+
+    @property
+    def id(self) -> str:
+        """Of the container that was created."""
+        if self.created is None:
+            raise TypeError("the plan has not created a container yet")
+        return self.created.id
 
     @property
     def name(self) -> str:
@@ -180,10 +208,13 @@ class Stage:
 
     def _stop(self, container: Known, *, is_awaited: bool) -> None:
         self.stopped_at = time.monotonic()
-        stop = self.runtimes[container.driver].stop
-        self.stops.append(self.pool.submit(stop, container.id, grace_s=self.grace_s))
+        self.stops.append(self.pool.submit(self._end, container))
         if is_awaited:
             self._await_stops()
+
+    def _end(self, container: Known) -> None:
+        with suppress(NoSuchContainerError):  # somebody was faster, and it has ended all the same
+            self.runtimes[container.driver].stop(container.id, grace_s=self.grace_s)
 
     def _await_stops(self) -> None:
         """Until what was told to stop has; raises what hindered it."""
@@ -235,11 +266,12 @@ class Stage:
             is_reached, f"{container.name} was stopped, but the kernel has not let go of its scheduler"
         )
 
-    def _await_free(self, ignored: tuple[int, ...]) -> None:
+    def _await_free(self, ignored: tuple[int, ...], unless: Known | None) -> None:
         def is_reached() -> bool:
             kernel = sysfs.read(self.root)
             if kernel.state is not KernelState.DISABLED:  # processes need not be looked at: that takes long
-                return False
+                # what is still being stopped is attached for a moment only
+                return bool(unless and not self.stops and has_stayed(observation.observe(self.root), unless))
             return is_free(kernel, leftovers(kernel, ownership.gather(self.root)), ignored)
 
         self._await(is_reached, "the kernel is not free for another scheduler")

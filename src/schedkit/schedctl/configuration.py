@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from schedkit.schedctl.durations import LONGEST_S
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.settings import SETTINGS, Setting, Value
 
@@ -136,10 +137,13 @@ def _expected(setting: Setting, value: object) -> str:
             is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
             return "" if is_list else 'a list of words: ["one", "two"]'
         case "seconds":
-            is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-            return "" if is_number else "a number of seconds, 0 or more"
+            return "" if _is_time(value) else f"a number of seconds, from 0 to {LONGEST_S:.0f}"
         case "switch" | "text":  # what files may say has a narrower kind
             raise TypeError(f"{setting.key} is of a kind that files cannot have")
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
 
 
 def _is_path(value: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-_LONGEST_S = 86_400.0
+LONGEST_S = 86_400.0
 
 
 class Seconds(click.FloatRange):
@@ -16,7 +16,7 @@ class Seconds(click.FloatRange):
     name = "seconds"
 
     def __init__(self) -> None:
-        super().__init__(min=0, max=_LONGEST_S)
+        super().__init__(min=0, max=LONGEST_S)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - as in click
         """The number; `nan`, which no time ever reaches, is none."""

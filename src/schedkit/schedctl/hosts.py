@@ -15,6 +15,7 @@ from schedkit.model.host import HostObservation, OurContainer, should_wait
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError
 from schedkit.schedctl.labels import DIGEST, OPTIONS
+from schedkit.schedctl.settings import DRIVERS
 
 if TYPE_CHECKING:
     from schedkit.model.lifecycle import Host, Known
@@ -100,7 +101,9 @@ def look(root: Path, runtimes: Mapping[str, Runtime]) -> Look:
     errors = {each: answer for each, answer in answers.items() if isinstance(answer, ContainerRuntimeError)}
     problems = tuple(str(error) for error in errors.values() if not isinstance(error, NoSocketError))
     is_answered = len(errors) < len(answers)
-    return Look(settled(root), tuple(found) if is_answered else None, problems, tuple(errors))
+    # one whose socket is missing may have been stopped, or listen elsewhere: its containers live on
+    silent = tuple(each for each in DRIVERS if each in errors or each not in answers)
+    return Look(settled(root), tuple(found) if is_answered else None, problems, silent)
 
 
 def _containers(runtime: Runtime) -> tuple[Container, ...] | ContainerRuntimeError:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import click
 
 from schedkit.model.lifecycle import After, Host, Refused
+from schedkit.runtimes.containers import Exit, State
+from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import hosts, wiring
-from schedkit.schedctl.acting import GRACE_S, Stage, decided
+from schedkit.schedctl import hosts, locking, wiring
+from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.interruptions import undisturbed
 from schedkit.schedctl.logs import forward
 from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
@@ -24,6 +26,10 @@ from schedkit.schedctl.progress import tell
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.trusting import Trust, read_trust
+
+_NOTICE_S = 5.0  # for a runtime to notice that a program has ended whose output has
+_LOCK_PATIENCE_S = 600.0  # a switch may wait for a slow scheduler, and then bring ours back
+_FOLLOWING = "run --attach"
 
 
 class SchedulerRun(Result, frozen=True, kw_only=True):
@@ -65,6 +71,7 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         ),
         click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
         option("timeout_s"),
+        option("grace_s"),
     )
     for each in reversed(options):
         command = each(command)
@@ -106,8 +113,8 @@ class Launch:
     def stage(self, name: str) -> Stage:
         """Where plans about a container of that name are played."""
         spec = replace(self.spec, name=name)
-        timeout_s = self.asked.order.timeout_s
-        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, timeout_s, GRACE_S)
+        order = self.asked.order
+        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s)
 
     @property
     def warnings(self) -> list[str]:
@@ -142,7 +149,7 @@ def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
     name, found, signed = stage.name, launch.ready.found, launch.ready.signed
     return {
         "name": name,
-        "id": launch.runtimes[launch.driver].inspect(name).id,
+        "id": stage.id,
         "driver": launch.driver,
         "image": str(found.reference),
         "digest": str(found.reference.digest),
@@ -156,24 +163,31 @@ def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
 def follow(stage: Stage, runtime: Runtime) -> NoReturn:
     """Pass on what it writes; its end, also by Ctrl-C, is ours, and nothing of it is left."""
     try:
-        forward(stage.outputs)
-        ended = runtime.wait(stage.name)
+        ended = _pass_on(stage, runtime)
     except KeyboardInterrupt:
-        ended = runtime.stop(stage.name).exit
-    finally:
-        stage.clear()
+        ended = _end(stage)
+    except BaseException:
+        _end(stage)
+        raise
     raise SystemExit(ended.code if ended else 1)
 
 
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end us as Ctrl-C does: what was created is removed first."""
+def _pass_on(stage: Stage, runtime: Runtime) -> Exit | None:
+    """Until it has ended for good, and is removed: a failed switch starts again what it had stopped."""
+    while True:
+        forward(stage.outputs)
+        ended = None
+        with suppress(NoSuchContainerError):  # whoever stopped it may have removed it, too
+            ended = runtime.wait(stage.id, timeout_s=_NOTICE_S)
+        with locking.exclusive(wiring.LOCK, _FOLLOWING, patience_s=_LOCK_PATIENCE_S):
+            found = stage.find()
+            if found is None:
+                return ended
+            if found.state is not State.RUNNING:
+                return stage.clear() or ended
+        stage.outputs = runtime.logs(stage.id, tail=0, follow=True)
 
-    def end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - as `signal` calls it
-        raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _end(stage: Stage) -> Exit | None:
+    with locking.exclusive(wiring.LOCK, _FOLLOWING, tell=tell), undisturbed():
+        return stage.clear() if stage.find() else None

@@ -31,6 +31,7 @@ class Order:
     force: bool = False
     after: After = After.WAIT
     timeout_s: float = 30.0
+    grace_s: float = 10.0  # for what is stopped: the old one, or one that failed
 
 
 def arguments(chosen: Chosen, order: Order) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import click
 
@@ -13,8 +14,9 @@ _MB = 1_000_000
 
 
 def tell(line: str) -> None:
-    """Say what is being done."""
-    click.echo(printable(line), err=True)
+    """Say what is being done; a change goes on where nobody can hear of it any more."""
+    with suppress(OSError):  # a pipe whose reader is gone, a terminal that was closed, a full disk
+        click.echo(printable(line), err=True)
 
 
 def loading(progress: Progress) -> None:

@@ -9,7 +9,8 @@ import click
 from schedkit.model.lifecycle import Action, After, Host, Refused, plan_run
 from schedkit.schedctl import launching, locking, wiring
 from schedkit.schedctl.acting import decided
-from schedkit.schedctl.launching import Asked, SchedulerRun, ended_in_order, launch_options
+from schedkit.schedctl.interruptions import ended_in_order
+from schedkit.schedctl.launching import Asked, SchedulerRun, launch_options
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.settings import Settings

@@ -17,22 +17,12 @@ from schedkit.kernel import kmsg, observation, sysfs, uevents
 from schedkit.model.exits import last_words
 from schedkit.model.host import OwnerKind, attribute
 from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import (
-    Action,
-    AwaitRelease,
-    Course,
-    Discard,
-    Known,
-    Refused,
-    Stop,
-    choose,
-    judge_start,
-)
-from schedkit.model.supervision import Ending, explain_end
+from schedkit.model.lifecycle import Course, Known, Refused, choose, judge_start, left_in_kernel
+from schedkit.model.supervision import Ending, explain_end, plan_end
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
-from schedkit.schedctl.acting import Stage, joined, problem
+from schedkit.schedctl.acting import Stage, decided, joined, problem
 from schedkit.schedctl.completions import complete_containers
 from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
@@ -112,8 +102,11 @@ class Supervision:
     def stop(self) -> None:
         """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone."""
         with locking.exclusive(wiring.LOCK, "stop"):
-            if (found := self._found()) is not None:
-                self._remove(found)
+            if (found := self._found()) is None:
+                return
+            self._remove(found)
+            if remains := left_in_kernel(hosts.settled(wiring.ROOT)):
+                raise problem(remains)
 
     def answer(self, *, stopped_by_us: bool) -> Answer:
         """The end that was in order."""
@@ -122,12 +115,12 @@ class Supervision:
         return Answer(ended, [f"{one.name} was stopped" if stopped_by_us else f"somebody stopped {one.name}"])
 
     def _conclude(self, course: Course, found: Known | None) -> Ending:
-        ending = self._describe(course)
+        ending = self._describe(course, is_gone=found is None)
         if found is not None:
             self._remove(found)
         return ending
 
-    def _describe(self, course: Course) -> Ending:
+    def _describe(self, course: Course, *, is_gone: bool) -> Ending:
         log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
         exits = [each for each in log.exits if self._ops in {None, each.ops}]
         kind = exits[-1].kind if exits else None
@@ -137,12 +130,20 @@ class Supervision:
                 ended = self._runtime.wait(self.container.id, timeout_s=_PATIENCE_S)
             words = joined(self._runtime.logs(self.container.id, tail=_LAST_LINES))
         code = ended.code if ended else None
-        return Ending(self.container.name, course, kind, last_words(log, self._ops), code, words)
+        return Ending(
+            name=self.container.name,
+            course=course,
+            kind=kind,
+            kernel_words=last_words(log, self._ops),
+            exit_code=code,
+            last_words=words,
+            exit_words=str(ended or ""),
+            is_gone=is_gone,
+        )
 
     def _remove(self, found: Known) -> None:
-        ending: tuple[Action, ...] = (Stop(found), AwaitRelease(found)) if found.is_running else ()
-        stage = Stage(wiring.ROOT, self._runtimes, found.driver, tell, grace_s=self._grace_s)
-        stage.play((*ending, Discard(found)))
+        plan = decided(plan_end(hosts.settled(wiring.ROOT), found))
+        Stage(wiring.ROOT, self._runtimes, found.driver, tell, grace_s=self._grace_s).play(plan)
 
     def _found(self) -> Known | None:
         try:

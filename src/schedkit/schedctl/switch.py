@@ -13,8 +13,9 @@ from schedkit.model.transitions import Switch, Unchanged, Wanted, free_name, pla
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl import launching, locking, wiring
 from schedkit.schedctl.acting import Stage, problem
+from schedkit.schedctl.interruptions import ended_in_order
 from schedkit.schedctl.labels import OPTIONS
-from schedkit.schedctl.launching import Asked, Launch, SchedulerRun, ended_in_order, launch_options
+from schedkit.schedctl.launching import Asked, Launch, SchedulerRun, launch_options
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.settings import Settings

@@ -1,0 +1,45 @@
+"""What ends a change from outside: Ctrl-C, a service manager, a session that is gone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Let SIGTERM and the loss of a terminal end us as Ctrl-C does: what was created is removed first."""
+
+    def end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - as `signal` calls it
+        raise SystemExit(128 + number)
+
+    # what is ignored stays so: `nohup` means that the session may go
+    heard = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, end) for each in heard}
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hear no such signal: an impatient second Ctrl-C would leave a machine half way."""
+
+    def pass_over(number: int, frame: object) -> None:
+        """Do nothing; unlike SIG_IGN no program that is started meanwhile inherits that."""
+
+    before = {each: signal.signal(each, pass_over) for each in (signal.SIGINT, *_ENDING)}
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+def _restore(handlers: dict[signal.Signals, signal._HANDLER]) -> None:
+    for each, handler in handlers.items():
+        signal.signal(each, handler)
