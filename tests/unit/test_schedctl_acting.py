@@ -158,6 +158,15 @@ def test_an_interruption_goes_the_same_way_back(tmp_path: Path) -> None:
     assert runtime.asked[-1] == "start aba"
 
 
+@pytest.fixture
+def session() -> Iterator[None]:
+    """A session whose loss is noticed, also where these tests run below nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_loss_of_a_session_goes_the_same_way_back_as_sigterm(
     tmp_path: Path, number: signal.Signals
@@ -180,6 +189,7 @@ def test_what_nohup_ignores_is_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("call", ["stop new", "remove new", "start aba"])
 def test_a_second_interruption_does_not_end_the_way_back(
