@@ -64,10 +64,11 @@ def said_by(machine: Machine) -> tuple[int, str, str]:
 
 
 def exit_codes(machine: Machine) -> dict[str, int | None]:
-    """How each container ended, by `schedctl ps`."""
-    return {
-        each["name"]: each["exit_code"] for each in machine.schedctl("ps", "-o", "json").answer["containers"]
-    }
+    """How each container ended, by `schedctl ps`; of none while the runtime has no answer."""
+    listed = machine.schedctl("ps", "-o", "json")
+    if listed.code:
+        return {}
+    return {each["name"]: each["exit_code"] for each in listed.answer["containers"]}
 
 
 def await_end(machine: Machine, name: str, code: int) -> None:
@@ -275,8 +276,13 @@ def test_no_scheduler_is_started_while_a_strangers_ejected_one_is_held(
 
 @pytest.fixture
 def forgetful_kernel() -> Iterator[None]:
-    """A map that was registered without a link stays so when it is ejected: it is removed afterwards."""
+    """A map that was registered without a link stays so when it is ejected: none is there before or after."""
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     for scheduler in structops.read(Path("/")).schedulers:
         if scheduler.is_registered:
             structops.unregister(scheduler.map_id)

@@ -25,6 +25,7 @@ class Ended(NamedTuple):
     @property
     def answer(self) -> Any:
         """What `-o json` printed."""
+        assert self.stdout, f"it ended with {self.code} and printed nothing: {self.stderr}"
         return json.loads(self.stdout)
 
 
