@@ -28,6 +28,7 @@ from schedkit.model.images import Descriptor, Digest
 from schedkit.model.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust import Exactly, Identity, NamedFile, Refusal, Rule, TrustPolicy, Verified
 from schedkit.oci.errors import RegistryError
+from schedkit.oci.parsing import quiet
 from schedkit.oci.sources import Content
 from schedkit.oci.trustedroots import InvalidRoot, parse_root
 from schedkit.oci.verification import verify
@@ -125,7 +126,8 @@ class OddWorkshop(Workshop):
         signature = self.authority.key.sign(body[0].encoded(), ec.ECDSA(hashes.SHA384()))
         parts = [body[0], nodes[0].children[1], der.Node(0x03, b"\0" + signature)]
         try:
-            return x509.load_der_x509_certificate(der.Node(0x30, children=parts).encoded())
+            with quiet():
+                return x509.load_der_x509_certificate(der.Node(0x30, children=parts).encoded())
         except ValueError:
             return good
 
