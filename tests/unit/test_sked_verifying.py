@@ -25,7 +25,7 @@ from schedkit.model.conditions import Reason
 from schedkit.model.images import Digest
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.trustrules import TrustMode, parse_rules
+from schedkit.model.trustrules import TrustMode, built_in_rules, parse_rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
@@ -420,6 +420,36 @@ def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
 
     asyncio.run(play())
     assert re.fullmatch("(<>)+<?", marks.read_text())
+
+
+def test_rules_are_read_when_no_verifier_runs(mounted: MountedRules) -> None:
+    async def play() -> None:
+        turn = asyncio.Lock()
+        began, may_end = asyncio.Event(), asyncio.Event()
+
+        async def read_slowly(file: Path) -> Reading:
+            began.set()
+            await may_end.wait()
+            return await read_here(file)
+
+        mounted.write({"trust.yaml": b"mode: enforce\n"})
+        folder = RuleFolder(mounted.folder, TrustMode.ENFORCE, read_slowly, turn=turn)
+        folder.rules = built_in_rules(TrustMode.ENFORCE)
+        verifications = Verifications(
+            folder, Access(), interval_s=600, command=verifier(DISTRUSTS), turn=turn
+        )
+        asked(verifications)
+        reading = asyncio.create_task(folder.look())
+        await began.wait()
+        verifying = asyncio.create_task(verifications.verify(KEY))
+        await asyncio.wait({verifying}, timeout=0.3)
+        assert not verifying.done(), "there is memory for one process"
+
+        may_end.set()
+        await asyncio.gather(reading, verifying)
+        assert isinstance(asked(verifications).verdict, Distrusted)
+
+    asyncio.run(play())
 
 
 def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:

@@ -27,7 +27,7 @@ from schedkit.model.trustrules import Rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.vetting import question_of
 from schedkit.oci import verdicts
-from schedkit.sked import confinement
+from schedkit.sked import confinement, rulefiles
 from schedkit.sked.confinement import BrokenOffError, Limits
 from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.verifierprotocol import Answer, Request
@@ -71,6 +71,7 @@ class Verifications:
         limits: Limits = LIMITS,
         observe: Observer | None = None,
         count: Callable[[str], None] | None = None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self._folder, self._access, self._interval_s = folder, access, interval_s
         self._command, self._limits = command, limits
@@ -79,9 +80,10 @@ class Verifications:
         self._askers: Counter[Question] = Counter()
         self._known: dict[Question, _Known] = {}
         self._tell: Callable[[Key], None] = lambda _: None
-        # one process at a time: two would need more memory than there is
-        self._turn = asyncio.Lock()
-        whole_s = 2 * limits.time_s + 30  # with the wait for one that is at it
+        # one process at a time, whatever it does: two would need more memory than there is
+        self._turn = turn or asyncio.Lock()
+        # with the wait for one that is at it, and for a reader of rules
+        whole_s = 2 * limits.time_s + rulefiles.LIMITS.time_s + 30
         self._asking: Controller[Key] = Controller(
             "verification", self._answer, workers=1, limit_s=whole_s, observe=observe
         )

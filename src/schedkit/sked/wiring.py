@@ -79,19 +79,21 @@ class Manager:
         acting = self._client.fenced(self._elector.fence) if self._elector else self._client
         self._recorder = Recorder(acting, controller=CONTROLLER, instance=self._identity)
         self._cluster = Cluster(self._client)
-        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode))
+        # for the reader of rules and for the verifier: there is memory for one of them beside the manager
+        turn = asyncio.Lock()
+        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode), turn=turn)
         self._reconciler = Reconciler(
             self._cluster,
             acting,
             self._recorder,
-            self._make_verifications(rules),
+            self._make_verifications(rules, turn),
             observe=self._metrics.count_reconcile,
         )
         rules.listen(self._reconciler.decide_anew)
         self._background: list[Activity] = [self._recorder.run, rules.run]
         self._metrics.watch(self._cluster, self._reconciler.controllers, rules)
 
-    def _make_verifications(self, rules: RuleFolder) -> Verifications:
+    def _make_verifications(self, rules: RuleFolder, turn: asyncio.Lock) -> Verifications:
         settings, counted = self._settings, self._metrics
         return Verifications(
             rules,
@@ -99,6 +101,7 @@ class Manager:
             interval_s=settings.trust_interval,
             observe=counted.count_reconcile,
             count=counted.count_verification,
+            turn=turn,
         )
 
     def _make_elector(self) -> Elector | None:
