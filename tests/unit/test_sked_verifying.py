@@ -360,10 +360,10 @@ def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path
     assert told == [KEY, Key("default", "other")]
 
 
-def ask(verifications: Verifications, name: str) -> None:
+def ask(verifications: Verifications, name: str, namespace: str = "default") -> None:
     """For a SchedExt of that name, about an image of its own."""
-    owner = schedext(name, sched=f"registry.example/{name}:v1")
-    verifications.complete(Key("default", name), observation(owner, daemon_set=None))
+    owner = schedext(name, namespace=namespace, sched=f"registry.example/{name}:v1")
+    verifications.complete(Key(namespace, name), observation(owner, daemon_set=None))
 
 
 @asynccontextmanager
@@ -401,6 +401,22 @@ def test_what_is_new_does_not_wait_behind_what_was_asked_before() -> None:
             assert done[before:].index("verification") <= 2
 
     asyncio.run(play())
+
+
+def test_a_namespace_does_not_wait_behind_all_the_images_of_another() -> None:
+    told: list[Key] = []
+
+    async def play() -> None:
+        verifications = made("", command=("true",))
+        verifications.listen(told.append)
+        for number in range(20):
+            ask(verifications, f"storm-{number}", "crowded")
+        ask(verifications, "calm", "quiet")
+        async with at_work(verifications):
+            await polling.soon(lambda: Key("quiet", "calm") in told, "the one of the other is answered")
+
+    asyncio.run(play())
+    assert told.index(Key("quiet", "calm")) <= 2
 
 
 def test_processes_run_one_at_a_time(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import structlog
 
 from schedkit.kube.controller import DONE, Controller, Observer, Result
 from schedkit.kube.dice import roll
+from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key
 from schedkit.kube.retries import backoff
 from schedkit.model.conditions import Reason
@@ -85,10 +86,10 @@ class Verifications:
         # with the wait for one that is at it, and for a reader of rules
         whole_s = 2 * limits.time_s + rulefiles.LIMITS.time_s + 30
         self._asking: Controller[Key] = Controller(
-            "verification", self._answer, workers=1, limit_s=whole_s, observe=observe
+            "verification", self._answer, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
         )
         self._looking_again: Controller[Key] = Controller(
-            "reverification", self.verify, workers=1, limit_s=whole_s, observe=observe
+            "reverification", self.verify, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
         )
 
     @property
@@ -220,6 +221,11 @@ class Verifications:
             insecure=access.insecure,
         )
         return msgspec.json.encode(asked)
+
+
+def _in_turns() -> KeyedQueue[Key]:
+    """Many images of one namespace, in a registry that takes its time, hold up that namespace alone."""
+    return KeyedQueue(group_of=lambda key: key.namespace)
 
 
 class _Named(msgspec.Struct, frozen=True):
