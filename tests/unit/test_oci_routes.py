@@ -19,7 +19,7 @@ from schedkit.oci.deadlines import capped, within
 from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback, parse_proxy, read_proxies
-from schedkit.oci.transport import Request, Transport, tls_context
+from schedkit.oci.transport import Request, Transport, is_indexed, tls_context
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,18 @@ def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path) -> None:
     for name in ("ca", "missing"):
         with pytest.raises(RegistryError, match=f"{name} cannot be read as certificates"):
             tls_context(tmp_path / name)
+
+
+@pytest.mark.parametrize(("authorities", "is_all"), [(0, False), (1, False), (140, True)])
+def test_a_folder_with_a_few_authorities_is_not_the_whole_store(
+    tmp_path: Path, authorities: int, is_all: bool
+) -> None:
+    (tmp_path / "ca-certificates.crt").touch()
+    for number in range(authorities):
+        (tmp_path / f"{number:08x}.0").touch()
+
+    assert is_indexed(tmp_path) is is_all
+    assert not is_indexed(tmp_path / "nowhere")
 
 
 def test_loopback_is_what_never_leaves_the_machine() -> None:

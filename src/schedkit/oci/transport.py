@@ -35,6 +35,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _MOST_ADDRESSES: Final = 8  # of one host
 _PIECE: Final = 64 << 10
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]")
+_WHOLE_STORE: Final = 50  # authorities; the public ones are two or three times as many
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -237,9 +238,14 @@ def _indexed_authorities() -> str | None:
     paths = ssl.get_default_verify_paths()
     if paths.openssl_cafile_env in os.environ or paths.openssl_capath_env in os.environ:
         return None  # somebody chose others
-    with suppress(OSError), os.scandir(paths.openssl_capath) as entries:
-        return paths.openssl_capath if any(_HASHED.fullmatch(entry.name) for entry in entries) else None
-    return None
+    return paths.openssl_capath if is_indexed(Path(paths.openssl_capath)) else None
+
+
+def is_indexed(folder: Path) -> bool:
+    """Whether all authorities can be found there by name; a few are some that were added to a bundle's."""
+    with suppress(OSError):
+        return sum(_HASHED.fullmatch(file.name) is not None for file in folder.iterdir()) >= _WHOLE_STORE
+    return False
 
 
 def _place(url: SplitResult) -> tuple[str, str, int]:
