@@ -299,6 +299,25 @@ def test_a_host_with_many_dead_addresses_does_not_hold_us() -> None:
     assert time.monotonic() - began < 2
 
 
+def test_a_slow_name_server_leaves_the_time_to_connect() -> None:
+    resolved = []
+
+    def resolve_slowly(*_: object) -> list[str]:
+        time.sleep(0.2)
+        resolved.append(time.monotonic())
+        return ["127.0.0.1"]
+
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
+        for _ in range(4):
+            waiting.enter_context(closing(_knocking(full.getsockname())))
+        transport = Transport(tls=tls_context(None), proxies=Proxies(), resolve=resolve_slowly, connect_s=0.2)
+        request = Request("GET", f"http://slow.test:{full.getsockname()[1]}/")
+        with closing(transport), pytest.raises(Unreachable, match="too slow"):
+            transport.send(request, ends=time.monotonic() + 60)
+
+    assert time.monotonic() - resolved[0] > 0.15
+
+
 def _knocking(address: tuple[str, int]) -> socket.socket:
     knocking = socket.socket()
     knocking.setblocking(False)

@@ -1,7 +1,8 @@
 """Connections to servers that are not trusted: every wait ends by a deadline, nothing is decoded or followed.
 
 A time limit on each read does not end a server that sends a byte a minute, so the deadline stands at the
-socket: no read or write waits longer than what is left of its operation. Cookies, redirects and compressed
+socket: no read or write waits longer than what is left of its operation. Only the system's name servers have
+a limit of their own, after which the operation's time may be over. Cookies, redirects and compressed
 bodies, which general clients handle by themselves, do not exist here.
 """
 
@@ -139,8 +140,15 @@ class Response:
 class Transport:
     """Connections that are kept open between requests; close it when done."""
 
-    def __init__(self, *, tls: ssl.SSLContext, proxies: Proxies, resolve: Resolve | None = None) -> None:
-        self._tls = tls
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext,
+        proxies: Proxies,
+        resolve: Resolve | None = None,
+        connect_s: float = CONNECT_S,
+    ) -> None:
+        self._tls, self._connect_s = tls, connect_s
         self._proxies = proxies
         self._resolve = resolve or addresses_of
         self._idle: dict[tuple[str, str, int, str], list[Wire]] = {}
@@ -198,8 +206,9 @@ class Transport:
 
     def _connected(self, host: str, port: int) -> socket.socket:
         """One address after the other, each with its share of what is left: many of them wait no longer."""
-        ends = time.monotonic() + _left(CONNECT_S)
         addresses = self._resolve(host, port)[:_MOST_ADDRESSES]
+        # from now on: a slow name server takes of the operation's time, but not of that to connect
+        ends = time.monotonic() + _left(self._connect_s)
         for number, address in enumerate(addresses, start=1):
             share_s = (ends - time.monotonic()) / (len(addresses) - number + 1)
             try:
