@@ -35,7 +35,7 @@ from schedkit.oci.transport import Request, Transport, is_indexed, tls_context
     ],
 )
 def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: str, expected: str) -> None:
-    assert read_proxies(environment).proxy_for(scheme, "quay.io") == expected
+    assert read_proxies(environment).proxy_for(scheme, "quay.io", 443) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,13 @@ def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: st
         ("10.1.2.3", "10.1.2.3", True),
         ("fd00::/8", "fd00::1", True),
         ("quay.io", "10.1.2.3", False),
+        ("quay.io:5000", "quay.io", True),
+        (".quay.io:5000", "cdn.quay.io", True),
+        ("quay.io:443", "quay.io", False),
+        ("10.1.2.3:5000", "10.1.2.3", True),
+        ("10.1.2.3:443", "10.1.2.3", False),
+        ("[fd00::1]:5000", "fd00::1", True),
+        ("fd00::5000", "fd00::5000", True),
         ("", "127.0.0.1", True),
         ("", "localhost", True),
         ("", "::1", True),
@@ -64,7 +71,7 @@ def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: st
 def test_some_hosts_need_no_proxy(no_proxy: str, host: str, bypassed: bool) -> None:
     proxies = read_proxies({"HTTPS_PROXY": "http://p:1", "NO_PROXY": no_proxy})
 
-    assert proxies.proxy_for("https", host) == ("" if bypassed else "http://p:1")
+    assert proxies.proxy_for("https", host, 5000) == ("" if bypassed else "http://p:1")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,7 @@ def test_loopback_is_what_never_leaves_the_machine() -> None:
     ]
 
     assert [host for host in hosts if is_loopback(host)] == hosts[:4]
-    assert Proxies(https="p").proxy_for("https", "127.0.0.1.test") == "http://p"
+    assert Proxies(https="p").proxy_for("https", "127.0.0.1.test", 443) == "http://p"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,8 @@ class Transport:
         """The answer, whatever its status, once its headers are there; `Unreachable` when there is none."""
         url = urlsplit(request.url)
         with _deadline(ends), _translated(request.url):
-            place = (*_place(url), self._proxies.proxy_for(url.scheme, url.hostname or ""))
+            target = _place(url)
+            place = (*target, self._proxies.proxy_for(*target))
             head = _head(request, url, via=place[-1])
             wire = self._taken(place) or self._opened(place)
             try:
