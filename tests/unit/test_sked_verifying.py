@@ -6,12 +6,13 @@ import asyncio
 import datetime as dt
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
@@ -27,6 +28,7 @@ from schedkit.model.objects import render
 from schedkit.model.observed import Observation
 from schedkit.model.trustrules import TrustMode, built_in_rules, parse_rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.oci.policyfiles import read_with
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
 from schedkit.sked.metrics import Metrics
@@ -181,6 +183,19 @@ def test_rules_are_read_again_when_the_folder_is_swapped_and_the_last_good_ones_
     assert (stale, "the key a.pub cannot be used" in complaint) == (first, True)
     assert changed is not None
     assert (changed.fingerprint != first.fingerprint, nothing) == (True, ""), "another key is another policy"
+
+
+def test_rules_and_keys_are_those_of_one_version(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": POLICY, "a.pub": ONE})
+
+    def swap_between(document: object, read_named: Callable[[str], bytes]) -> tuple[object, bytes]:
+        mounted.write({"trust.yaml": b"mode: warn\n", "a.pub": TWO})
+        return document, read_named("a.pub")
+
+    file = mounted.folder / "trust.yaml"
+    document, key = read_with(file, swap_between, rulereader.of_one_version(mounted.folder))
+
+    assert (document, key) == (yaml.safe_load(POLICY), ONE)
 
 
 def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
