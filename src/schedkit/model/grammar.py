@@ -22,6 +22,7 @@ DNS_SUBDOMAIN = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
 _LABEL = r"[a-zA-Z0-9](?:[-._a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
 LABEL_KEY = rf"^(?:{DNS_SUBDOMAIN}/)?{_LABEL}$"
 LABEL_VALUE = rf"^(?:{_LABEL})?$"
+NAMESPACE = rf"^{_DNS_LABEL}$"  # of at most 63 characters
 OBJECT_NAME = rf"^{DNS_SUBDOMAIN}$"
 ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
 DATA_KEY = r"^[-._a-zA-Z0-9]+$"
