@@ -327,6 +327,8 @@ def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> Non
     at = replace(seen(ENFORCE, has=PINNED), schedext=asked)
 
     assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
+    by_new_policy = vet(replace(at, is_policy_new=True))
+    assert (by_new_policy.verified.reason, by_new_policy.signer) == (Reason.VERIFYING, "")
     changed = msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, generation=2))
     assert vet(replace(at, schedext=changed)).verified.reason is Reason.VERIFYING
 

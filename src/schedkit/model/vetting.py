@@ -281,7 +281,10 @@ def _how_to_pin(case: Case) -> str:
 
 
 def answer_is_on_its_way(case: Case) -> Finding | None:
-    """The last one about this very spec stands until then: a manager that starts takes nothing back."""
+    """The last one about this very spec stands until then: a manager that starts takes nothing back.
+
+    But one by another policy may name a signer whom nobody trusts any more.
+    """
     if case.verdict is not None:
         return None
     earlier = _earlier_answer(case)
@@ -297,6 +300,8 @@ _LASTING = frozenset(
 
 def _earlier_answer(case: Case) -> Condition | None:
     schedext = case.observation.schedext
+    if case.observation.is_policy_new:
+        return None
     for each in schedext.status.conditions if schedext.status else ():
         is_about_this = each.observed_generation == schedext.metadata.generation
         if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:

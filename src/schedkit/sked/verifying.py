@@ -80,6 +80,7 @@ class Verifications:
         self._asked: dict[Key, Question] = {}
         self._askers: Counter[Question] = Counter()
         self._known: dict[Question, _Known] = {}
+        self._answered_by: dict[Key, str] = {}  # the policy of the last answer, since this process runs
         self._tell: Callable[[Key], None] = lambda _: None
         # one process at a time, whatever it does: two would need more memory than there is
         self._turn = turn or asyncio.Lock()
@@ -107,12 +108,21 @@ class Verifications:
         ruled = replace(observation, rules=folder.rules, complaint=folder.complaint)
         question = question_of(ruled)
         self._ask(key, question)
-        known = self._known.get(question) if question else None
-        return replace(ruled, verdict=known.verdict) if known else ruled
+        return self._with_verdict(key, question, ruled) if question else ruled
+
+    def _with_verdict(self, key: Key, question: Question, ruled: Observation) -> Observation:
+        known = self._known.get(question)
+        if known is None:
+            return replace(
+                ruled, is_policy_new=self._answered_by.get(key, question.policy) != question.policy
+            )
+        self._answered_by[key] = question.policy
+        return replace(ruled, verdict=known.verdict)
 
     def forget(self, key: Key) -> None:
         """The SchedExt is gone."""
         self._ask(key, None)
+        self._answered_by.pop(key, None)
 
     def _ask(self, key: Key, question: Question | None) -> None:
         before = self._asked.get(key)
