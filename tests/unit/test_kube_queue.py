@@ -144,10 +144,15 @@ def test_a_delay_doubles_up_to_the_longest_and_chance_takes_up_to_half(
 # With a clock and workers
 
 
-def run(scenario: Callable[[KeyedQueue[str]], Awaitable[None]], **settings: float) -> None:
+def run(
+    scenario: Callable[[KeyedQueue[str]], Awaitable[None]],
+    *,
+    first_delay_s: float = 0.1,
+    longest_delay_s: float = 300,
+) -> None:
     async def play() -> None:
         async with asyncio.timeout(20):
-            await scenario(KeyedQueue(**settings))
+            await scenario(KeyedQueue(first_delay_s=first_delay_s, longest_delay_s=longest_delay_s))
 
     asyncio.run(play())
 
