@@ -7,10 +7,12 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,6 +166,22 @@ def test_another_embedded_root_than_the_packages_would_be_seen(tmp_path: Path) -
 
     assert (before.returncode, taken.returncode, after.returncode) == (1, 0, 0)
     assert "trusted_root.json is not the packaged one" in before.stderr
+
+
+def test_the_embedded_root_is_as_old_as_the_release_it_is_from(tmp_path: Path) -> None:
+    """Whenever it is copied: an update of the day before is newer than that."""
+    subprocess.run([sys.executable, ROOT / "tools/sigstoreroot.py", "--folder", tmp_path], check=True)
+    (pinned,) = (
+        package
+        for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+        if package["name"] == "sigstore"
+    )
+
+    found = json.loads((tmp_path / "origin.json").read_text())
+
+    assert found["source"] == f"sigstore {pinned['version']}"
+    assert pinned["wheels"][0]["upload-time"].startswith(found["taken"])
+    assert rootfiles.embedded().origin == msgspec.convert(found, rootfiles.Origin)
 
 
 def test_the_embedded_root_knows_both_public_logs() -> None:

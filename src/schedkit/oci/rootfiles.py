@@ -28,7 +28,7 @@ _UPDATE: Final = "run `schedctl trust update`"
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """When somebody last looked for the newest root, and where."""
+    """When somebody last looked for the newest root, and where; for a package, when that was released."""
 
     taken: dt.date
     source: str
