@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,12 @@ from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.trustedroots import InvalidRoot, parse_root
 from schedkit.oci.verification import Question, judge
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes so few")
+SPOILED: list[Callable[[Path], object]] = [
+    lambda file: file.chmod(0o664),
+    lambda file: file.symlink_to(file.rename(file.with_suffix(".real"))),
+    lambda file: os.chown(file, 1, 1),
+]
 ROOT = Path(__file__).parents[2]
 
 
@@ -82,6 +89,20 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
     assert policy.rule.keys[0].content == made.public_key
     assert rootfiles.document_for(policy, rootfiles.embedded()) == made.root
     check_policy(policy)
+
+
+@as_root
+@pytest.mark.parametrize("name", ["signer.pub", "root.json", "policy.yaml"])
+@pytest.mark.parametrize("spoil", SPOILED, ids=["others may write", "a link", "another's"])
+def test_root_takes_no_policy_from_files_that_others_may_write(
+    tmp_path: Path, made: Made, name: str, spoil: Callable[[Path], object]
+) -> None:
+    test_files_that_a_policy_names_are_found_beside_it(tmp_path, made)
+
+    spoil(tmp_path / name)
+
+    with pytest.raises(InvalidPolicy, match=f"{name} cannot be read: .*(others|root follows none|user 1)"):
+        read_policy(tmp_path / "policy.yaml")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import yaml
 from schedkit.model.documents import repeated
 from schedkit.model.images import shown
 from schedkit.model.trust import InvalidPolicy, Read, TrustPolicy, parse_policy
+from schedkit.oci import guarded
 
 T = TypeVar("T")
 # the beginning of a file, of at most so many bytes; or an OSError or ValueError
@@ -23,9 +24,10 @@ _MAX_FILE: Final = 1 << 20
 def read_policy(file: Path) -> TrustPolicy:
     """The policy in a file, with the files that it names; `InvalidPolicy` says what is wrong, and where.
 
+    Root takes it from files alone that nobody else could have written: they decide what runs in the kernel.
     Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
     """
-    return read_with(file, parse_policy)
+    return read_with(file, parse_policy, guarded.read_obeyed)
 
 
 def read_beginning(file: Path, size: int) -> bytes:
