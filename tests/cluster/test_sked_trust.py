@@ -76,7 +76,7 @@ def change_rules(sked: Manager, rules: MountedRules, files: dict[str, bytes]) ->
     def read() -> bool:
         return len(sked.says("trust_rules_read")) + len(sked.says("trust_rules_unreadable")) > before
 
-    polling.until(read, "the rules are read", timeout_s=20)
+    polling.until(read, "the rules are read", timeout_s=60)  # after a question that is at hand
 
 
 def image_of(schedexts: SchedExts, name: str = "scx") -> str:
