@@ -9,20 +9,38 @@ import argparse
 import datetime as dt
 import json
 import sys
+import tomllib
 from importlib import metadata, resources
 from pathlib import Path
 from urllib.parse import quote
 
 _STORE = quote("https://tuf-repo-cdn.sigstore.dev", safe="")
-_TARGET = Path(__file__).parents[1] / "src/schedkit/oci/sigstore"
+_ROOT = Path(__file__).parents[1]
+_TARGET, _LOCK = _ROOT / "src/schedkit/oci/sigstore", _ROOT / "uv.lock"
 # the authorities and logs, and the keys of those who may name new ones
 _FILES = ("trusted_root.json", "root.json")
 
 
 def packaged() -> dict[str, bytes]:
-    """The files as the installed package has them."""
+    """The files as the installed package has them, and which release of it that is."""
     store = resources.files("sigstore._store") / _STORE
-    return {name: (store / name).read_bytes() for name in _FILES}
+    return {**{name: (store / name).read_bytes() for name in _FILES}, "origin.json": origin()}
+
+
+def origin() -> bytes:
+    """The release, and its day: nobody has looked for a newer root since, whenever it is copied."""
+    version = metadata.version("sigstore")
+    found = {"source": f"sigstore {version}", "taken": released(version).isoformat()}
+    return f"{json.dumps(found, indent=2)}\n".encode()
+
+
+def released(version: str) -> dt.date:
+    """When that release of the package was published, as uv.lock has it beside the pin."""
+    for package in tomllib.loads(_LOCK.read_text())["package"]:
+        if (package["name"], package["version"]) == ("sigstore", version):
+            uploaded: dt.datetime | str = package["wheels"][0]["upload-time"]
+            return dt.datetime.fromisoformat(str(uploaded)).date()
+    raise SystemExit(f"sigstore {version} is installed, and uv.lock pins another: run make setup")
 
 
 def differing(folder: Path) -> list[str]:
@@ -34,13 +52,11 @@ def differing(folder: Path) -> list[str]:
     ]
 
 
-def take(folder: Path, today: dt.date) -> None:
-    """Write what differs, and when it was taken and from which release."""
+def take(folder: Path) -> None:
+    """Write them all."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in packaged().items():
         (folder / name).write_bytes(data)
-    origin = {"source": f"sigstore {metadata.version('sigstore')}", "taken": today.isoformat()}
-    (folder / "origin.json").write_text(f"{json.dumps(origin, indent=2)}\n")
 
 
 def main() -> int:
@@ -57,7 +73,7 @@ def main() -> int:
             )
         return 1 if old else 0
     if old:
-        take(chosen.folder, dt.datetime.now(dt.UTC).date())
+        take(chosen.folder)
     return 0
 
 

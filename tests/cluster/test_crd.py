@@ -100,7 +100,7 @@ def test_every_field_of_the_spec_is_refused_in_two_ways_at_least() -> None:
         "Registry.Example.COM/scx__rusty/with-dashes--and.dots:TAG_1",
         f"ghcr.io/schedkit/scx_rusty@{DIGEST}",
         f"ghcr.io/schedkit/scx_rusty:v1@{DIGEST}",
-        "a" * 255 + ":" + "t" * 128 + "@sha512:" + "0" * 128,
+        "a" * 255 + ":" + "t" * 128 + f"@{DIGEST}",
     ],
 )
 def test_an_image_reference_that_nodes_can_pull_is_accepted(

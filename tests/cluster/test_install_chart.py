@@ -95,11 +95,37 @@ def test_rules_and_key_files_of_the_charts_values_are_what_the_manager_reads(hom
     assert data["team.pub"] == "PEM"
 
 
+def test_the_charts_values_say_how_registries_are_reached(home: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    proxy = {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}
+    trust = {
+        "files": {"ours.pem": "PEM"},
+        "registryCA": "ours.pem",
+        "insecureRegistries": ["[fd00::1]:5000", "registry.local"],
+        "interval": 1000000,
+    }
+    values.write_text(yaml.safe_dump({"trust": trust, "env": [proxy]}))
+
+    manager = by_name(charted(home, "--values", str(values)))["Deployment", "sked-controller-manager"]
+
+    (container,) = manager["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [proxy]
+    assert container["args"][-4:] == [
+        "--registry-ca=/etc/sked/trust/ours.pem",
+        "--insecure-registry=[fd00::1]:5000",
+        "--insecure-registry=registry.local",
+        "--trust-interval=1000000",
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ("trust.mode=on", "at '/trust/mode': value must be one of"),
         ("trust.rules.mode=off", "additional properties 'mode' not allowed"),
+        ("trust.registryCA=ours.pem", "trust.registryCA is ours.pem, which trust.files does not have"),
+        ("trust.interval=soon", "at '/trust/interval': got string, want integer"),
+        ("env[0].nmae=A", "missing property 'name'"),
         ("imgae.tag=v1", "additional properties 'imgae' not allowed"),
         ("replicas=two", "at '/replicas': got string, want integer"),
         ("leaderElection=false,replicas=2", "at '/replicas': maximum: got 2, want 1"),

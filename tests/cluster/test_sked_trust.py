@@ -76,7 +76,7 @@ def change_rules(sked: Manager, rules: MountedRules, files: dict[str, bytes]) ->
     def read() -> bool:
         return len(sked.says("trust_rules_read")) + len(sked.says("trust_rules_unreadable")) > before
 
-    polling.until(read, "the rules are read", timeout_s=20)
+    polling.until(read, "the rules are read", timeout_s=60)  # after a question that is at hand
 
 
 def image_of(schedexts: SchedExts, name: str = "scx") -> str:
@@ -222,7 +222,9 @@ def test_no_change_of_mode_or_policy_restarts_anything(
     change_rules(sked, rules, signed.rules("warn"))
     image, digest = signed.push("modes", "v1")
     schedexts.create("by-tag", sched=image, nodeSelector=nodes)
-    schedexts.await_reason("Verified", "Verified", "by-tag", timeout_s=60)
+    found = schedexts.await_reason("Verified", "NotPinned", "by-tag", timeout_s=60)
+    assert f"{digest} was signed by" in found["message"]
+    assert "but pods run sha256:" in found["message"], "nodes of the rig make up what they pulled"
     assert image_of(schedexts, "by-tag") == image
     change_rules(sked, rules, signed.rules("enforce"))
     found = schedexts.await_reason("Verified", "NotPinned", "by-tag", timeout_s=60)

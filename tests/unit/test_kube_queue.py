@@ -20,6 +20,20 @@ KEYS = st.sampled_from("abcd")
 SECONDS = st.integers(min_value=0, max_value=5)
 
 
+def test_groups_take_turns_and_each_keeps_its_order() -> None:
+    agenda: Agenda[str] = Agenda(group_of=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "a4"):
+        agenda.add(key, 0)
+    first = agenda.pop(0)
+    for key in ("c1", "b1", "b2"):
+        agenda.add(key, 0)
+    assert agenda.overdue == 6
+
+    rest = [agenda.pop(0) for _ in range(7)]
+
+    assert [first, *rest] == ["a1", "b1", "a2", "c1", "b2", "a3", "a4", None]
+
+
 class AgendaMachine(RuleBasedStateMachine):
     """Against a model that only knows, for each key, the soonest time somebody wanted it."""
 
@@ -130,10 +144,15 @@ def test_a_delay_doubles_up_to_the_longest_and_chance_takes_up_to_half(
 # With a clock and workers
 
 
-def run(scenario: Callable[[KeyedQueue[str]], Awaitable[None]], **settings: float) -> None:
+def run(
+    scenario: Callable[[KeyedQueue[str]], Awaitable[None]],
+    *,
+    first_delay_s: float = 0.1,
+    longest_delay_s: float = 300,
+) -> None:
     async def play() -> None:
         async with asyncio.timeout(20):
-            await scenario(KeyedQueue(**settings))
+            await scenario(KeyedQueue(first_delay_s=first_delay_s, longest_delay_s=longest_delay_s))
 
     asyncio.run(play())
 

@@ -19,7 +19,7 @@ from schedkit.oci.deadlines import capped, within
 from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors
 from schedkit.oci.proxies import Proxies, is_loopback, parse_proxy, read_proxies
-from schedkit.oci.transport import Request, Transport, tls_context
+from schedkit.oci.transport import Request, Transport, is_indexed, tls_context
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from schedkit.oci.transport import Request, Transport, tls_context
     ],
 )
 def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: str, expected: str) -> None:
-    assert read_proxies(environment).proxy_for(scheme, "quay.io") == expected
+    assert read_proxies(environment).proxy_for(scheme, "quay.io", 443) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,13 @@ def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: st
         ("10.1.2.3", "10.1.2.3", True),
         ("fd00::/8", "fd00::1", True),
         ("quay.io", "10.1.2.3", False),
+        ("quay.io:5000", "quay.io", True),
+        (".quay.io:5000", "cdn.quay.io", True),
+        ("quay.io:443", "quay.io", False),
+        ("10.1.2.3:5000", "10.1.2.3", True),
+        ("10.1.2.3:443", "10.1.2.3", False),
+        ("[fd00::1]:5000", "fd00::1", True),
+        ("fd00::5000", "fd00::5000", True),
         ("", "127.0.0.1", True),
         ("", "localhost", True),
         ("", "::1", True),
@@ -64,7 +71,7 @@ def test_the_environment_names_the_proxy(environment: dict[str, str], scheme: st
 def test_some_hosts_need_no_proxy(no_proxy: str, host: str, bypassed: bool) -> None:
     proxies = read_proxies({"HTTPS_PROXY": "http://p:1", "NO_PROXY": no_proxy})
 
-    assert proxies.proxy_for("https", host) == ("" if bypassed else "http://p:1")
+    assert proxies.proxy_for("https", host, 5000) == ("" if bypassed else "http://p:1")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +106,18 @@ def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path) -> None:
             tls_context(tmp_path / name)
 
 
+@pytest.mark.parametrize(("authorities", "is_all"), [(0, False), (1, False), (140, True)])
+def test_a_folder_with_a_few_authorities_is_not_the_whole_store(
+    tmp_path: Path, authorities: int, is_all: bool
+) -> None:
+    (tmp_path / "ca-certificates.crt").touch()
+    for number in range(authorities):
+        (tmp_path / f"{number:08x}.0").touch()
+
+    assert is_indexed(tmp_path) is is_all
+    assert not is_indexed(tmp_path / "nowhere")
+
+
 def test_loopback_is_what_never_leaves_the_machine() -> None:
     hosts = [
         "localhost",
@@ -112,7 +131,7 @@ def test_loopback_is_what_never_leaves_the_machine() -> None:
     ]
 
     assert [host for host in hosts if is_loopback(host)] == hosts[:4]
-    assert Proxies(https="p").proxy_for("https", "127.0.0.1.test") == "http://p"
+    assert Proxies(https="p").proxy_for("https", "127.0.0.1.test", 443) == "http://p"
 
 
 @pytest.mark.parametrize(
@@ -285,6 +304,25 @@ def test_a_host_with_many_dead_addresses_does_not_hold_us() -> None:
             _sent(["127.0.0.1"] * 50, full.getsockname()[1])
 
     assert time.monotonic() - began < 2
+
+
+def test_a_slow_name_server_leaves_the_time_to_connect() -> None:
+    resolved = []
+
+    def resolve_slowly(*_: object) -> list[str]:
+        time.sleep(0.2)
+        resolved.append(time.monotonic())
+        return ["127.0.0.1"]
+
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
+        for _ in range(4):
+            waiting.enter_context(closing(_knocking(full.getsockname())))
+        transport = Transport(tls=tls_context(None), proxies=Proxies(), resolve=resolve_slowly, connect_s=0.2)
+        request = Request("GET", f"http://slow.test:{full.getsockname()[1]}/")
+        with closing(transport), pytest.raises(Unreachable, match="too slow"):
+            transport.send(request, ends=time.monotonic() + 60)
+
+    assert time.monotonic() - resolved[0] > 0.15
 
 
 def _knocking(address: tuple[str, int]) -> socket.socket:

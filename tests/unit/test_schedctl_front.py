@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -246,6 +247,18 @@ def test_a_broken_catalog_is_named_with_what_is_wrong(tmp_path: Path) -> None:
         f"why:  {own}: mine: object contains unknown field `imageURL`; did you mean 'imageURI'?"
         in done.stderr
     )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root obeys so few")
+def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    own.write_text('{"mine": {"imageURI": "localhost:5000/mine"}}')
+    own.chmod(0o666)
+
+    done = schedctl("--catalog", str(own), "list", home=tmp_path)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: {own} is not obeyed\n  why:  {own} can be written to by others")
 
 
 def test_a_catalog_that_is_not_there_is_a_problem_not_a_traceback(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_a_field_has_the_name_that_the_api_gives_it(field: str, expected: str) -
         ("localhost:5000/scx_rusty:v1", True),
         ("ghcr.io/schedkit/scx_rusty@sha256:" + "0" * 64, True),
         ("ghcr.io/schedkit/scx_rusty@sha256:" + "0" * 63, False),
+        ("ghcr.io/schedkit/scx_rusty@sha512:" + "0" * 128, False),
         ("ghcr.io:65536/x", False),
         ("ghcr.io:65535/x", True),
         ("Schedkit/x", False),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import Refusal, Step
+from schedkit.oci import rootfiles
 from schedkit.oci.errors import (
     NotFound,
     Refused,
@@ -15,8 +18,8 @@ from schedkit.oci.errors import (
     Uncertified,
     Unreachable,
 )
-from schedkit.sked.verifier import told
-from schedkit.sked.verifierprotocol import Request
+from schedkit.sked.verifier import told, with_age
+from schedkit.sked.verifierprotocol import NEWER_ROOT, Request
 
 
 def request(auth_file: str | None = None) -> Request:
@@ -51,6 +54,20 @@ def test_a_refusal_is_told_with_its_step() -> None:
     answer = told(request(), Refusal(Step.SIGNER, "a stranger"))
 
     assert (answer.kind, answer.step, answer.why) == ("distrusted", Step.SIGNER, "a stranger")
+
+
+@pytest.mark.parametrize(
+    ("step", "days", "has_hint"),
+    [(Step.LOG, 400, True), (Step.ISSUANCE, 400, True), (Step.SIGNER, 400, False), (Step.LOG, 10, False)],
+)
+def test_a_refusal_that_may_be_due_to_an_old_root_says_so(step: Step, days: int, has_hint: bool) -> None:
+    usual = rootfiles.embedded()
+    refusal = with_age(Refusal(step, "a stranger"), usual, usual.origin.taken + dt.timedelta(days))
+
+    assert refusal.why.startswith("a stranger")
+    assert ("400 days old" in refusal.why) is has_hint
+    assert (NEWER_ROOT in refusal.why) is has_hint
+    assert "schedctl" not in refusal.why, "there is none in a pod"
 
 
 def test_how_long_a_registry_wants_to_be_left_alone_is_told() -> None:

@@ -6,12 +6,13 @@ import asyncio
 import datetime as dt
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
@@ -25,8 +26,9 @@ from schedkit.model.conditions import Reason
 from schedkit.model.images import Digest
 from schedkit.model.objects import render
 from schedkit.model.observed import Observation
-from schedkit.model.trustrules import TrustMode, parse_rules
+from schedkit.model.trustrules import TrustMode, built_in_rules, parse_rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.oci.policyfiles import read_with
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
 from schedkit.sked.metrics import Metrics
@@ -181,6 +183,19 @@ def test_rules_are_read_again_when_the_folder_is_swapped_and_the_last_good_ones_
     assert (stale, "the key a.pub cannot be used" in complaint) == (first, True)
     assert changed is not None
     assert (changed.fingerprint != first.fingerprint, nothing) == (True, ""), "another key is another policy"
+
+
+def test_rules_and_keys_are_those_of_one_version(mounted: MountedRules) -> None:
+    mounted.write({"trust.yaml": POLICY, "a.pub": ONE})
+
+    def swap_between(document: object, read_named: Callable[[str], bytes]) -> tuple[object, bytes]:
+        mounted.write({"trust.yaml": b"mode: warn\n", "a.pub": TWO})
+        return document, read_named("a.pub")
+
+    file = mounted.folder / "trust.yaml"
+    document, key = read_with(file, swap_between, rulereader.of_one_version(mounted.folder))
+
+    assert (document, key) == (yaml.safe_load(POLICY), ONE)
 
 
 def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
@@ -360,10 +375,10 @@ def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path
     assert told == [KEY, Key("default", "other")]
 
 
-def ask(verifications: Verifications, name: str) -> None:
+def ask(verifications: Verifications, name: str, namespace: str = "default") -> None:
     """For a SchedExt of that name, about an image of its own."""
-    owner = schedext(name, sched=f"registry.example/{name}:v1")
-    verifications.complete(Key("default", name), observation(owner, daemon_set=None))
+    owner = schedext(name, namespace=namespace, sched=f"registry.example/{name}:v1")
+    verifications.complete(Key(namespace, name), observation(owner, daemon_set=None))
 
 
 @asynccontextmanager
@@ -403,6 +418,22 @@ def test_what_is_new_does_not_wait_behind_what_was_asked_before() -> None:
     asyncio.run(play())
 
 
+def test_a_namespace_does_not_wait_behind_all_the_images_of_another() -> None:
+    told: list[Key] = []
+
+    async def play() -> None:
+        verifications = made("", command=("true",))
+        verifications.listen(told.append)
+        for number in range(20):
+            ask(verifications, f"storm-{number}", "crowded")
+        ask(verifications, "calm", "quiet")
+        async with at_work(verifications):
+            await polling.soon(lambda: Key("quiet", "calm") in told, "the one of the other is answered")
+
+    asyncio.run(play())
+    assert told.index(Key("quiet", "calm")) <= 2
+
+
 def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     marks.touch()
@@ -420,6 +451,36 @@ def test_processes_run_one_at_a_time(tmp_path: Path) -> None:
 
     asyncio.run(play())
     assert re.fullmatch("(<>)+<?", marks.read_text())
+
+
+def test_rules_are_read_when_no_verifier_runs(mounted: MountedRules) -> None:
+    async def play() -> None:
+        turn = asyncio.Lock()
+        began, may_end = asyncio.Event(), asyncio.Event()
+
+        async def read_slowly(file: Path) -> Reading:
+            began.set()
+            await may_end.wait()
+            return await read_here(file)
+
+        mounted.write({"trust.yaml": b"mode: enforce\n"})
+        folder = RuleFolder(mounted.folder, TrustMode.ENFORCE, read_slowly, turn=turn)
+        folder.rules = built_in_rules(TrustMode.ENFORCE)
+        verifications = Verifications(
+            folder, Access(), interval_s=600, command=verifier(DISTRUSTS), turn=turn
+        )
+        asked(verifications)
+        reading = asyncio.create_task(folder.look())
+        await began.wait()
+        verifying = asyncio.create_task(verifications.verify(KEY))
+        await asyncio.wait({verifying}, timeout=0.3)
+        assert not verifying.done(), "there is memory for one process"
+
+        may_end.set()
+        await asyncio.gather(reading, verifying)
+        assert isinstance(asked(verifications).verdict, Distrusted)
+
+    asyncio.run(play())
 
 
 def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:
@@ -492,6 +553,27 @@ def test_a_question_outlives_rules_that_change_and_change_back() -> None:
         await verifications.verify(KEY)
 
         assert isinstance(asked(verifications).verdict, Distrusted)
+
+    asyncio.run(play())
+
+
+def test_an_answer_by_an_earlier_policy_is_known_as_one() -> None:
+    async def play() -> None:
+        folder = RuleFolder(None, TrustMode.ENFORCE)
+        verifications = Verifications(folder, Access(), interval_s=600, command=verifier(DISTRUSTS))
+        assert not asked(verifications).is_policy_new, "a manager that starts does not know"
+        await verifications.verify(KEY)
+        assert not asked(verifications).is_policy_new
+
+        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE)
+        assert asked(verifications).is_policy_new
+        assert asked(verifications).is_policy_new, "until it is answered"
+        await verifications.verify(KEY)
+        assert not asked(verifications).is_policy_new
+
+        folder.rules = built_in_rules(TrustMode.ENFORCE)
+        verifications.forget(KEY)
+        assert not asked(verifications).is_policy_new
 
     asyncio.run(play())
 

@@ -12,6 +12,7 @@ from rig.forgeries import CASES
 from schedkit.model.trust import InvalidPolicy, Step, TrustPolicy, default_policy, parse_policy
 
 PAGES = Path(__file__).parents[2] / "docs/trust"
+CHART = PAGES.parents[1] / "charts/sked"
 POLICIES = (PAGES / "policies.md").read_text()
 
 
@@ -51,6 +52,19 @@ def test_the_table_has_every_key_and_no_other() -> None:
         known += [f"{prefix}{name}" for name in str(refused.value).partition("known are ")[2].split(", ")]
 
     assert sorted(re.findall(r"^\| `([^`]+)` \|", POLICIES, re.MULTILINE)) == sorted(known)
+
+
+def test_what_the_page_for_clusters_tells_to_set_the_chart_can_set() -> None:
+    page = (PAGES / "operator.md").read_text()
+    flags = re.findall(r"^\| `(--[-a-z]+)=", page, re.MULTILINE)
+    template = (CHART / "templates/manager.yaml").read_text()
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    named = re.findall(r"`trust\.([a-zA-Z]+)`", page)
+
+    assert len(flags) == 5
+    assert [flag for flag in flags if f"{flag}=" not in template] == []
+    assert set(named) - {"yaml"} <= values["trust"].keys()
+    assert ".Values.env" in template, "the page says that proxies there count"
 
 
 def test_the_threat_model_names_steps_that_exist_and_each_that_keeps_somebody_out() -> None:

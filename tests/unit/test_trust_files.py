@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,12 @@ from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.trustedroots import InvalidRoot, parse_root
 from schedkit.oci.verification import Question, judge
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes so few")
+SPOILED: list[Callable[[Path], object]] = [
+    lambda file: file.chmod(0o664),
+    lambda file: file.symlink_to(file.rename(file.with_suffix(".real"))),
+    lambda file: os.chown(file, 1, 1),
+]
 ROOT = Path(__file__).parents[2]
 
 
@@ -80,6 +89,20 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
     assert policy.rule.keys[0].content == made.public_key
     assert rootfiles.document_for(policy, rootfiles.embedded()) == made.root
     check_policy(policy)
+
+
+@as_root
+@pytest.mark.parametrize("name", ["signer.pub", "root.json", "policy.yaml"])
+@pytest.mark.parametrize("spoil", SPOILED, ids=["others may write", "a link", "another's"])
+def test_root_takes_no_policy_from_files_that_others_may_write(
+    tmp_path: Path, made: Made, name: str, spoil: Callable[[Path], object]
+) -> None:
+    test_files_that_a_policy_names_are_found_beside_it(tmp_path, made)
+
+    spoil(tmp_path / name)
+
+    with pytest.raises(InvalidPolicy, match=f"{name} cannot be read: .*(others|root follows none|user 1)"):
+        read_policy(tmp_path / "policy.yaml")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +187,22 @@ def test_another_embedded_root_than_the_packages_would_be_seen(tmp_path: Path) -
 
     assert (before.returncode, taken.returncode, after.returncode) == (1, 0, 0)
     assert "trusted_root.json is not the packaged one" in before.stderr
+
+
+def test_the_embedded_root_is_as_old_as_the_release_it_is_from(tmp_path: Path) -> None:
+    """Whenever it is copied: an update of the day before is newer than that."""
+    subprocess.run([sys.executable, ROOT / "tools/sigstoreroot.py", "--folder", tmp_path], check=True)
+    (pinned,) = (
+        package
+        for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+        if package["name"] == "sigstore"
+    )
+
+    found = json.loads((tmp_path / "origin.json").read_text())
+
+    assert found["source"] == f"sigstore {pinned['version']}"
+    assert pinned["wheels"][0]["upload-time"].startswith(found["taken"])
+    assert rootfiles.embedded().origin == msgspec.convert(found, rootfiles.Origin)
 
 
 def test_the_embedded_root_knows_both_public_logs() -> None:

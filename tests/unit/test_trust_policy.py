@@ -86,6 +86,15 @@ def test_the_longest_name_that_fits_a_repository_counts_alone() -> None:
     assert policy.rule_for("registry.test/team/secret/x").trusts_nobody
 
 
+@pytest.mark.parametrize("match", ["docker.io/nginx", "docker.io/library/nginx"])
+def test_a_rule_for_one_of_dockers_short_names_is_narrower_than_that_for_all_of_them(match: str) -> None:
+    rule = f"{{match: {match}, keys: [{{path: a.pub}}]}}"
+    policy = parsed(f"repositories: [{rule}, {{match: docker.io/library}}]")
+
+    assert not policy.rule_for("docker.io/library/nginx").trusts_nobody
+    assert policy.rule_for("docker.io/library/nginx2").trusts_nobody
+
+
 @pytest.mark.parametrize(
     ("match", "image"),
     [
@@ -96,6 +105,9 @@ def test_the_longest_name_that_fits_a_repository_counts_alone() -> None:
         ("docker.io/acme/x", "Docker.io/acme/x"),
         ("docker.io/acme/x", "acme/x"),
         ("index.docker.io/acme", "acme/x"),
+        ("docker.io/nginx", "docker.io/nginx"),
+        ("docker.io/nginx", "docker.io/library/nginx"),
+        ("docker.io/nginx", "docker.io/nginx/ingress"),
         ("registry.test:5000", "registry.test:5000/x"),
         ("[::1]:5000/x", "[::1]:5000/x"),
     ],

@@ -264,6 +264,38 @@ def test_an_image_that_users_pinned_themselves_is_rendered_as_it_stands() -> Non
     assert vet(replace(at, daemon_set=with_image(at.schedext, PINNED))).verified.reason is Reason.VERIFIED
 
 
+def by_tag(digest: str, updated: int = 1) -> Observation:
+    """Under `warn`, with a good verdict about GOOD; the one pod's node says what it runs."""
+    owner = schedext(sched=IMAGE)
+    container = msgspec.structs.replace(running(), image_id=digest)
+    there = with_image(owner, IMAGE)
+    status = msgspec.structs.replace(there.status, updated_number_scheduled=updated)
+    there = msgspec.structs.replace(there, status=status)
+    return observation(owner, pod(container=container), daemon_set=there, rules=WARN, verdict=trusted())
+
+
+def test_a_good_word_about_a_tag_is_none_about_pods_that_run_something_else() -> None:
+    at = by_tag(f"registry.example/scheds/rusty@{NEWER}")
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
+    assert f"pods run {NEWER}, which was not verified" in vet(at).verified.message
+    assert vet(at).obstacle is None
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        by_tag(f"docker-pullable://registry.example/scheds/rusty@{GOOD}"),
+        by_tag(f"sha256:{'c' * 64}"),
+        by_tag(""),
+        by_tag(f"registry.example/scheds/rusty@{NEWER}", updated=0),
+    ],
+    ids=["the same", "of a configuration", "not known", "of an earlier template"],
+)
+def test_pods_that_run_what_was_verified_or_do_not_say_leave_it_verified(at: Observation) -> None:
+    assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
+
+
 def test_whoever_is_held_back_can_still_be_suspended() -> None:
     at = seen(ENFORCE, UNTRUSTED, has=PINNED, suspend=True)
 
@@ -295,6 +327,8 @@ def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> Non
     at = replace(seen(ENFORCE, has=PINNED), schedext=asked)
 
     assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
+    by_new_policy = vet(replace(at, is_policy_new=True))
+    assert (by_new_policy.verified.reason, by_new_policy.signer) == (Reason.VERIFYING, "")
     changed = msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, generation=2))
     assert vet(replace(at, schedext=changed)).verified.reason is Reason.VERIFYING
 
@@ -419,6 +453,9 @@ def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody
         ({"allowedImages": "x"}, "allowedImages is not a list"),
         ({"allowedImages": ["registry.example/x:v1"]}, "or has a tag"),
         ({"allowedNamespaces": [1]}, r"allowedNamespaces\[0\] is 1"),
+        ({"allowedNamespaces": ["a", "*"]}, r"allowedNamespaces\[1\] '\*' cannot be .* a namespace"),
+        ({"allowedNamespaces": ["Team A"]}, "leave the list out to allow all"),
+        ({"allowedNamespaces": ["a" * 64]}, "cannot be the name of a namespace"),
         ({"priorityCeiling": "high"}, "write a whole number"),
         ({"priorityCeiling": True}, "write a whole number"),
     ],

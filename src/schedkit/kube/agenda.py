@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from schedkit.kube.turns import Turns
 
 K = TypeVar("K", bound=Hashable)
 
@@ -15,12 +17,13 @@ class Agenda(Generic[K]):
 
     A key that is added while it is worked on becomes due again afterwards, so that what happened meanwhile is
     seen. Keys come out in the order in which they became due; one that returns goes to the end of the line.
+    With `group_of`, that is the order within a group, and groups take turns.
     With `spacing_s`, work on a key begins at most once in that time unless it is urgent.
     """
 
-    def __init__(self, *, spacing_s: float = 0) -> None:
+    def __init__(self, *, spacing_s: float = 0, group_of: Callable[[K], Hashable] | None = None) -> None:
         self._spacing_s = spacing_s
-        self._ready: dict[K, None] = {}  # in the order they became due
+        self._ready: Turns[K] = Turns(group_of)
         self._later: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []  # what is not in `_later` with this very time is void
         self._order = itertools.count()
@@ -51,10 +54,9 @@ class Agenda(Generic[K]):
     def pop(self, now: float) -> K | None:
         """The key that has been due for longest, now busy; None if none is due."""
         self._promote(now)
-        if not self._ready:
+        key = self._ready.pop()
+        if key is None:
             return None
-        key = next(iter(self._ready))
-        del self._ready[key]
         self._busy.add(key)
         self._space(key, now)
         return key
@@ -76,7 +78,7 @@ class Agenda(Generic[K]):
     def _schedule(self, key: K, due: float, now: float) -> None:
         if due <= now:
             self._later.pop(key, None)
-            self._ready[key] = None
+            self._ready.add(key)
         elif due < self._later.get(key, float("inf")):
             self._later[key] = due
             heapq.heappush(self._heap, (due, next(self._order), key))
@@ -89,7 +91,7 @@ class Agenda(Generic[K]):
                 if due > now:
                     return
                 del self._later[key]
-                self._ready[key] = None
+                self._ready.add(key)
             heapq.heappop(self._heap)
 
     def _space(self, key: K, now: float) -> None:

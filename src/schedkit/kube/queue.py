@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from schedkit.kube.agenda import Agenda
@@ -19,9 +19,14 @@ class KeyedQueue(Generic[K]):
     """Keys to work on; `take` one, work, and say `done` whatever came of it."""
 
     def __init__(
-        self, *, spacing_s: float = 0, first_delay_s: float = 0.1, longest_delay_s: float = 300
+        self,
+        *,
+        spacing_s: float = 0,
+        first_delay_s: float = 0.1,
+        longest_delay_s: float = 300,
+        group_of: Callable[[K], Hashable] | None = None,
     ) -> None:
-        self._agenda: Agenda[K] = Agenda(spacing_s=spacing_s)
+        self._agenda: Agenda[K] = Agenda(spacing_s=spacing_s, group_of=group_of)
         self._first_delay_s, self._longest_delay_s = first_delay_s, longest_delay_s
         self._failures: dict[K, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()

@@ -163,3 +163,10 @@ class DaemonSet(ApiType, frozen=True):
     metadata: LabelledMeta = LabelledMeta()
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
+
+    @property
+    def is_rolled_out(self) -> bool:
+        """Whether every node that has a pod has one of this template, as far as its controller knows."""
+        seen = self.status
+        is_current = seen.observed_generation >= self.metadata.generation
+        return is_current and seen.updated_number_scheduled >= seen.desired_number_scheduled

@@ -14,7 +14,7 @@ PATH = rf"{_PATH_PART}(?:/{_PATH_PART})*"
 REPOSITORY = rf"(?:{REGISTRY}/)?{PATH}"
 REPOSITORIES = rf"{REGISTRY}(?:/{_PATH_PART})*"  # a registry, a folder in it, or a repository
 TAG = r"[a-zA-Z0-9_][-.a-zA-Z0-9_]{0,127}"
-DIGEST = r"(?:sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128})"
+DIGEST = r"sha256:[a-f0-9]{64}"  # no other kind can be verified, or compared with a list of what is allowed
 IMAGE = rf"^{REPOSITORY}(?::{TAG})?(?:@{DIGEST})?$"
 
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -22,6 +22,7 @@ DNS_SUBDOMAIN = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
 _LABEL = r"[a-zA-Z0-9](?:[-._a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
 LABEL_KEY = rf"^(?:{DNS_SUBDOMAIN}/)?{_LABEL}$"
 LABEL_VALUE = rf"^(?:{_LABEL})?$"
+NAMESPACE = rf"^{_DNS_LABEL}$"  # of at most 63 characters
 OBJECT_NAME = rf"^{DNS_SUBDOMAIN}$"
 ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
 DATA_KEY = r"^[-._a-zA-Z0-9]+$"

@@ -143,6 +143,13 @@ def canonical_prefix(text: str) -> str:
     return f"{canonical_registry(registry)}{slash}{path}"
 
 
+def whole_name(repository: str) -> str:
+    """With the folder that Docker's registry has for names of one part, which people leave out."""
+    registry, _, path = repository.partition("/")
+    is_short = registry == DEFAULT_REGISTRY and path and "/" not in path
+    return f"{registry}/{_SHORT_NAMES}/{path}" if is_short else repository
+
+
 _FORM = "write registry/path:tag or registry/path@sha256:…, with a path in lower case"
 _TAG_FORM = "a tag has at most 128 letters, digits, '_', '.' and '-', and begins with none of the last two"
 

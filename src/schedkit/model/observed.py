@@ -171,6 +171,7 @@ class Observation:
     rules: Rules | None = field(default_factory=Rules)
     complaint: str = ""  # why the administrator's rules cannot be read; empty: they can
     verdict: Verdict | None = None  # about the image; None: there is none yet
+    is_policy_new: bool = False  # what was answered last was answered by another policy
 
     @property
     def is_ours(self) -> bool:

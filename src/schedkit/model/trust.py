@@ -19,7 +19,7 @@ import msgspec
 
 from schedkit.model import grammar
 from schedkit.model.documents import is_whole
-from schedkit.model.images import Digest, brief, canonical_prefix, shown
+from schedkit.model.images import Digest, brief, canonical_prefix, shown, whole_name
 from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
@@ -181,8 +181,9 @@ class TrustPolicy(msgspec.Struct, frozen=True):
     def rule_for(self, repository: str) -> Rule:
         """The rule with the longest name that is the repository, or a folder that it is in."""
         meant = canonical_prefix(repository)
-        fitting = [name for name in self.repositories if is_within(meant, name)]
-        return self.repositories[max(fitting, key=len)] if fitting else self.rule
+        # of two spellings of one name the longer one, which can mean nothing else
+        name = max(self.repositories, key=lambda name: (_fit(meant, name), len(name)), default="")
+        return self.repositories[name] if _fit(meant, name) else self.rule
 
     @property
     def log_host(self) -> str | None:
@@ -337,7 +338,15 @@ def _said(value: object) -> str:
 
 def is_within(repository: str, name: str) -> bool:
     """Whether the repository is that one, or lies in the registry or folder of that name."""
-    return repository == name or repository.startswith(f"{name}/")
+    return _fit(repository, name) > 0
+
+
+def _fit(repository: str, name: str) -> int:
+    """How much of the repository's name is meant by that name; 0: it is about others."""
+    if name and f"{repository}/".startswith(f"{name}/"):
+        return len(name)
+    whole = whole_name(name)
+    return len(whole) if repository == whole else 0
 
 
 def _content(policy: TrustPolicy) -> object:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from schedkit.model.images import Repository
+from schedkit.model import grammar
+from schedkit.model.images import Repository, shown
 from schedkit.model.patterns import MAX_TEXT
 from schedkit.model.trust import (
     InvalidPolicy,
@@ -22,6 +24,7 @@ from schedkit.model.trust import (
 )
 
 _MAX_ITEMS: Final = 1024
+_LONGEST_NAMESPACE: Final = 63
 _KNOWN: Final = ("mode", "policy", "allowedImages", "allowedNamespaces", "priorityCeiling")
 
 
@@ -90,7 +93,7 @@ def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
         policy=policy,
         fingerprint=policy.fingerprint,
         allowed_images=_images(fields),
-        allowed_namespaces=_names(fields, "allowedNamespaces"),
+        allowed_namespaces=_namespaces(fields),
         priority_ceiling=_ceiling(fields.get("priorityCeiling")),
         document=given,
         files=MappingProxyType(files),
@@ -117,6 +120,16 @@ def _images(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
     if names is None:
         return None
     return tuple(parse_prefix(name, f"allowedImages[{at}]") for at, name in enumerate(names))
+
+
+def _namespaces(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """What can be none would silently allow nobody."""
+    names = _names(fields, "allowedNamespaces")
+    for at, name in enumerate(names or ()):
+        if len(name) > _LONGEST_NAMESPACE or not re.fullmatch(grammar.NAMESPACE, name):
+            why = "cannot be the name of a namespace; write whole names, or leave the list out to allow all"
+            raise InvalidPolicy(f"allowedNamespaces[{at}] {shown(name)} {why}")
+    return names
 
 
 def _names(fields: Mapping[str, Any], key: str) -> tuple[str, ...] | None:

@@ -144,6 +144,8 @@ def _signer(case: Case) -> str:
     if case.verdict is None and _earlier_answer(case) is not None:
         before = case.observation.schedext.status
         return before.signer if before else ""
+    if _unverified_digest(case) is not None:
+        return ""  # status.image, beside it, is not what they signed
     # it is a stranger's word, and the API server takes no longer one
     return legible(case.verdict.verified.signer)[:MAX_MESSAGE] if isinstance(case.verdict, Trusted) else ""
 
@@ -242,6 +244,36 @@ def pods_run_by_tag_alone(case: Case) -> Finding | None:
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
 
 
+def pods_run_another_image(case: Case) -> Finding | None:
+    """The good word is about what the tag means by now; what pods pulled before may be anything."""
+    if (running := _unverified_digest(case)) is None or not isinstance(case.verdict, Trusted):
+        return None
+    words = f"{_signed(case.verdict.verified)}, but pods run {running}, which was not verified"
+    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
+
+
+def _unverified_digest(case: Case) -> str | None:
+    """What a pod runs by the tag that is not what the tag was verified to mean; None: nothing is known."""
+    daemon_set = case.observation.daemon_set
+    if not case.is_loose or not isinstance(case.verdict, Trusted) or daemon_set is None:
+        return None
+    if not daemon_set.is_rolled_out:
+        return None  # some pods still run what an earlier spec asked for
+    others = _running_digests(case.observation) - {str(case.verdict.verified.digest)}
+    return min(others, default=None)  # the same one at each look
+
+
+def _running_digests(observation: Observation) -> set[str]:
+    """Of the images that pods run; runtimes that name no digest, or that of something else, say nothing."""
+    running = (
+        container.image_id.rpartition("@")
+        for pod in observation.own_pods
+        for container in pod.status.container_statuses
+        if container.name == CONTAINER and container.state.running is not None
+    )
+    return {digest for _, at, digest in running if at}
+
+
 def _how_to_pin(case: Case) -> str:
     if isinstance(case.verdict, Trusted):
         return f"write sched: {case.wanted}@{case.verdict.current}, which restarts them"
@@ -249,7 +281,10 @@ def _how_to_pin(case: Case) -> str:
 
 
 def answer_is_on_its_way(case: Case) -> Finding | None:
-    """The last one about this very spec stands until then: a manager that starts takes nothing back."""
+    """The last one about this very spec stands until then: a manager that starts takes nothing back.
+
+    But one by another policy may name a signer whom nobody trusts any more.
+    """
     if case.verdict is not None:
         return None
     earlier = _earlier_answer(case)
@@ -265,6 +300,8 @@ _LASTING = frozenset(
 
 def _earlier_answer(case: Case) -> Condition | None:
     schedext = case.observation.schedext
+    if case.observation.is_policy_new:
+        return None
     for each in schedext.status.conditions if schedext.status else ():
         is_about_this = each.observed_generation == schedext.metadata.generation
         if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:
@@ -325,5 +362,6 @@ VERIFIED: tuple[Check, ...] = (
     nobody_may_ask,
     pods_run_by_tag_alone,
     answer_is_on_its_way,
+    pods_run_another_image,
     *JUDGED,
 )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import yaml
 
 from schedkit.model.documents import repeated
 from schedkit.model.images import shown
 from schedkit.model.trust import InvalidPolicy, Read, TrustPolicy, parse_policy
+from schedkit.oci import guarded
 
 T = TypeVar("T")
+# the beginning of a file, of at most so many bytes; or an OSError or ValueError
+Opener: TypeAlias = Callable[[Path, int], bytes]
 
 _MAX_POLICY: Final = 256 << 10
 _MAX_FILE: Final = 1 << 20
@@ -21,16 +24,23 @@ _MAX_FILE: Final = 1 << 20
 def read_policy(file: Path) -> TrustPolicy:
     """The policy in a file, with the files that it names; `InvalidPolicy` says what is wrong, and where.
 
+    Root takes it from files alone that nobody else could have written: they decide what runs in the kernel.
     Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
     """
-    return read_with(file, parse_policy)
+    return read_with(file, parse_policy, guarded.read_obeyed)
 
 
-def read_with(file: Path, parse: Callable[[object, Read], T]) -> T:
+def read_beginning(file: Path, size: int) -> bytes:
+    """At most that many bytes of it."""
+    with file.open("rb") as opened:
+        return opened.read(size)
+
+
+def read_with(file: Path, parse: Callable[[object, Read], T], read_bytes: Opener = read_beginning) -> T:
     """As `read_policy`, for other documents: what `parse` makes of it and of the files that it names."""
     try:
-        document = yaml.load(_content(file, _MAX_POLICY), _Loader)  # noqa: S506 - a kind of SafeLoader
-        return parse(document, lambda name: _content(file.parent / name, _MAX_FILE))
+        document = yaml.load(_content(file, _MAX_POLICY, read_bytes), _Loader)  # noqa: S506 - a kind of SafeLoader
+        return parse(document, lambda name: _content(file.parent / name, _MAX_FILE, read_bytes))
     except InvalidPolicy as error:
         raise InvalidPolicy(f"{file}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -53,10 +63,9 @@ def check_policy(policy: TrustPolicy) -> None:
         raise InvalidPolicy(f"{what} cannot be used: {error}") from error
 
 
-def _content(file: Path, limit: int) -> bytes:
+def _content(file: Path, limit: int, read_bytes: Opener) -> bytes:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(limit + 1)
+        data = read_bytes(file, limit + 1)
     except (OSError, ValueError) as error:  # a path with a null character is no path
         why = error.strerror if isinstance(error, OSError) else None
         raise InvalidPolicy(f"{file} cannot be read: {why or error}") from error

@@ -12,6 +12,9 @@ import msgspec
 from schedkit.oci.errors import RegistryError
 
 _PLACE = re.compile(r"(\[[0-9a-fA-F:]+\]|[-.\w]+)(:[0-9]{1,5})?")
+_WITH_PORT = re.compile(
+    r"(\[[^\]]+\]|[^:]+):([0-9]{1,5})"
+)  # an address with colons of its own is in brackets
 _LAST_PORT = 65535
 
 
@@ -22,10 +25,10 @@ class Proxies(msgspec.Struct, frozen=True):
     https: str = ""
     bypassed: tuple[str, ...] = ()
 
-    def proxy_for(self, scheme: str, host: str) -> str:
+    def proxy_for(self, scheme: str, host: str, port: int) -> str:
         """The proxy's URL, or nothing: loopback is never asked through a proxy."""
         proxy = self.https if scheme == "https" else self.http
-        if not proxy or is_loopback(host) or any(_covers(pattern, host) for pattern in self.bypassed):
+        if not proxy or is_loopback(host) or any(_covers(word, host, port) for word in self.bypassed):
             return ""
         return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -67,8 +70,16 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback if address else host.lower() == "localhost"
 
 
-def _covers(pattern: str, host: str) -> bool:
-    """Whether a word of NO_PROXY means that host: a name with all below it, an address or a network."""
+def _covers(word: str, host: str, port: int) -> bool:
+    """Whether a word of NO_PROXY means that place: with a port, that one alone."""
+    found = _WITH_PORT.fullmatch(word)
+    if found is None:
+        return _covers_host(word, host)
+    return int(found[2]) == port and _covers_host(found[1], host)
+
+
+def _covers_host(pattern: str, host: str) -> bool:
+    """Whether it is meant: by a name with all below it, an address or a network."""
     address = _address(host)
     if address is not None:
         try:

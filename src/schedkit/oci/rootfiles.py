@@ -24,9 +24,11 @@ MAX_ROOT: Final = 1 << 20
 OLD_AFTER: Final = dt.timedelta(days=180)
 """The age from which users are told to refresh the root."""
 
+_UPDATE: Final = "run `schedctl trust update`"
+
 
 class Origin(msgspec.Struct, frozen=True):
-    """When somebody last looked for the newest root, and where."""
+    """When somebody last looked for the newest root, and where; for a package, when that was released."""
 
     taken: dt.date
     source: str
@@ -49,15 +51,15 @@ class DatedRoot(msgspec.Struct, frozen=True):
         """How long ago somebody looked for a newer one."""
         return today - self.origin.taken
 
-    def warning(self, today: dt.date) -> str | None:
-        """What users should be told about it; None: nothing."""
+    def warning(self, today: dt.date, *, remedy: str = _UPDATE) -> str | None:
+        """What users should be told about it, and to do; None: nothing."""
         if self.why_not_newer is not None:
             return self.why_not_newer
         days = self.age(today).days
         if self.age(today) <= OLD_AFTER:
             return None
         why = "newer authorities and logs are strangers to it"
-        return f"the trusted root is {days} days old, and {why}: run `schedctl trust update`"
+        return f"the trusted root is {days} days old, and {why}: {remedy}"
 
 
 def embedded() -> DatedRoot:

@@ -1,7 +1,8 @@
 """Connections to servers that are not trusted: every wait ends by a deadline, nothing is decoded or followed.
 
 A time limit on each read does not end a server that sends a byte a minute, so the deadline stands at the
-socket: no read or write waits longer than what is left of its operation. Cookies, redirects and compressed
+socket: no read or write waits longer than what is left of its operation. Only the system's name servers have
+a limit of their own, after which the operation's time may be over. Cookies, redirects and compressed
 bodies, which general clients handle by themselves, do not exist here.
 """
 
@@ -35,6 +36,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _MOST_ADDRESSES: Final = 8  # of one host
 _PIECE: Final = 64 << 10
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]")
+_WHOLE_STORE: Final = 50  # authorities; the public ones are two or three times as many
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -138,8 +140,15 @@ class Response:
 class Transport:
     """Connections that are kept open between requests; close it when done."""
 
-    def __init__(self, *, tls: ssl.SSLContext, proxies: Proxies, resolve: Resolve | None = None) -> None:
-        self._tls = tls
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext,
+        proxies: Proxies,
+        resolve: Resolve | None = None,
+        connect_s: float = CONNECT_S,
+    ) -> None:
+        self._tls, self._connect_s = tls, connect_s
         self._proxies = proxies
         self._resolve = resolve or addresses_of
         self._idle: dict[tuple[str, str, int, str], list[Wire]] = {}
@@ -148,7 +157,8 @@ class Transport:
         """The answer, whatever its status, once its headers are there; `Unreachable` when there is none."""
         url = urlsplit(request.url)
         with _deadline(ends), _translated(request.url):
-            place = (*_place(url), self._proxies.proxy_for(url.scheme, url.hostname or ""))
+            target = _place(url)
+            place = (*target, self._proxies.proxy_for(*target))
             head = _head(request, url, via=place[-1])
             wire = self._taken(place) or self._opened(place)
             try:
@@ -197,8 +207,9 @@ class Transport:
 
     def _connected(self, host: str, port: int) -> socket.socket:
         """One address after the other, each with its share of what is left: many of them wait no longer."""
-        ends = time.monotonic() + _left(CONNECT_S)
         addresses = self._resolve(host, port)[:_MOST_ADDRESSES]
+        # from now on: a slow name server takes of the operation's time, but not of that to connect
+        ends = time.monotonic() + _left(self._connect_s)
         for number, address in enumerate(addresses, start=1):
             share_s = (ends - time.monotonic()) / (len(addresses) - number + 1)
             try:
@@ -237,9 +248,14 @@ def _indexed_authorities() -> str | None:
     paths = ssl.get_default_verify_paths()
     if paths.openssl_cafile_env in os.environ or paths.openssl_capath_env in os.environ:
         return None  # somebody chose others
-    with suppress(OSError), os.scandir(paths.openssl_capath) as entries:
-        return paths.openssl_capath if any(_HASHED.fullmatch(entry.name) for entry in entries) else None
-    return None
+    return paths.openssl_capath if is_indexed(Path(paths.openssl_capath)) else None
+
+
+def is_indexed(folder: Path) -> bool:
+    """Whether all authorities can be found there by name; a few are some that were added to a bundle's."""
+    with suppress(OSError):
+        return sum(_HASHED.fullmatch(file.name) is not None for file in folder.iterdir()) >= _WHOLE_STORE
+    return False
 
 
 def _place(url: SplitResult) -> tuple[str, str, int]:

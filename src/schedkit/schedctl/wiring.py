@@ -72,7 +72,7 @@ def layers(settings: Settings) -> list[Layer]:
 
     copy = catalogs.updated(catalogs.kept(os.environ))
     named = settings.catalog
-    chosen = Layer(named, catalogs.parse_named(read_anywhere(settings, named), named)) if named else None
+    chosen = Layer(named, catalogs.parse_named(_read_named(settings, named), named)) if named else None
     return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
 
 
@@ -86,6 +86,13 @@ def catalog(settings: Settings) -> dict[str, Listed]:
 def catalog_for(settings: Settings, *words: str) -> dict[str, Listed]:
     """All schedulers by name; none where every word is an image, which no name of a catalog can be."""
     return {} if all("/" in word for word in words) else catalog(settings)
+
+
+def _read_named(settings: Settings, place: str) -> bytes:
+    """As `read_anywhere`, for what is obeyed as it stands: it says which images names mean."""
+    from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
+
+    return read_anywhere(settings, place) if "://" in place else catalogs.read_obeyed(Path(place))
 
 
 def read_anywhere(settings: Settings, place: str) -> bytes:

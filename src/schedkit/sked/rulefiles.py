@@ -23,7 +23,7 @@ RULES_FILE = "trust.yaml"
 _LOOK_S = 3.0
 _MOST_FILES = 256
 _READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
-_LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
+LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
 
 Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
 Reader: TypeAlias = Callable[[Path], Awaitable[Reading]]
@@ -33,7 +33,7 @@ _log = structlog.get_logger()
 
 async def read_apart(file: Path) -> Reading:
     """What a process of its own reads; `BrokenOffError` if it does not get to its end."""
-    data = await confinement.run((*_READER, str(file)), b"", _LIMITS, confinement.environment(os.environ))
+    data = await confinement.run((*_READER, str(file)), b"", LIMITS, confinement.environment(os.environ))
     try:
         return msgspec.json.decode(data, type=Reading)
     except msgspec.DecodeError as error:
@@ -43,8 +43,17 @@ async def read_apart(file: Path) -> Reading:
 class RuleFolder:
     """The rules of now: those in the folder, those before they became unreadable, or the built-in ones."""
 
-    def __init__(self, folder: Path | None, floor: TrustMode, read: Reader = read_apart) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        floor: TrustMode,
+        read: Reader = read_apart,
+        *,
+        turn: asyncio.Lock | None = None,
+    ) -> None:
         self._folder, self._floor, self._read_file = folder, floor, read
+        # whoever holds it has the one process that there is memory for
+        self._turn = turn or asyncio.Lock()
         # None: never readable so far, so that nobody knows them
         self.rules: Rules | None = None if folder else built_in_rules(floor)
         # empty: they can be read, or there are none
@@ -97,7 +106,8 @@ class RuleFolder:
 
     async def _parsed(self, file: Path) -> Rules:
         try:
-            reading = await self._read_file(file)
+            async with self._turn:
+                reading = await self._read_file(file)
         except BrokenOffError as error:
             self._seen = None  # the next look is another try
             raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error

@@ -14,7 +14,7 @@ import msgspec
 
 from schedkit.model.trust import InvalidPolicy, Read
 from schedkit.model.trustrules import TrustMode, parse_rules
-from schedkit.oci.policyfiles import check_policy, read_with
+from schedkit.oci.policyfiles import Opener, check_policy, read_beginning, read_with
 from schedkit.sked.verifierprotocol import Reading
 
 LONGEST_S: Final = 60
@@ -23,9 +23,21 @@ LONGEST_S: Final = 60
 def read(file: Path) -> Reading:
     """The document and the files that it names, all of which can be used; or what is wrong with them."""
     try:
-        return read_with(file, _gathered)
+        return read_with(file, _gathered, of_one_version(file.parent))
     except InvalidPolicy as error:
         return Reading(complaint=str(error))
+
+
+def of_one_version(folder: Path) -> Opener:
+    """Reads files as they are now, all of them: a kubelet may put others behind their names at any time."""
+    link = folder / "..data"
+    version = link.resolve() if link.is_symlink() else folder
+
+    def read_bytes(file: Path, size: int) -> bytes:
+        is_inside = file.is_relative_to(folder)
+        return read_beginning(version / file.relative_to(folder) if is_inside else file, size)
+
+    return read_bytes
 
 
 def _gathered(document: Any, read_named: Read) -> Reading:  # noqa: ANN401 - whatever YAML can say

@@ -6,6 +6,7 @@ registry sends is parsed here alone: whatever that does to this process, the man
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
 import sys
@@ -23,14 +24,17 @@ from schedkit.oci.deadlines import within
 from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.proxies import read_proxies
 from schedkit.oci.registry import Registry, Settings
+from schedkit.oci.rootfiles import DatedRoot
 from schedkit.oci.sources import Content, Source
-from schedkit.sked.verifierprotocol import Answer, Request
+from schedkit.sked.verifierprotocol import NEWER_ROOT, Answer, Request
 
 LONGEST_S: Final = 120
 # a registry that is slow gets a word in its last seconds, where a process that is ended would not
 _WHOLE_S: Final = 100
 _OPERATION_S: Final = 25
 _MAX_WORDS: Final = 600
+# at these the trusted root decides: one that is old does not know whom others trust by now
+_BY_ROOT: Final = frozenset({Step.LOG, Step.TIME, Step.CERTIFICATE, Step.ISSUANCE})
 
 
 def answer(request: Request) -> Answer:
@@ -100,12 +104,23 @@ def _verified(request: Request, source: Source, named: Reference, content: Conte
     from schedkit.oci.trustedroots import InvalidRoot, parse_root  # noqa: PLC0415 - as above
     from schedkit.oci.verification import Image, verify  # noqa: PLC0415 - as above
 
-    policy = _policy(request)
+    policy, usual = _policy(request), rootfiles.embedded()
     try:
-        root = parse_root(rootfiles.document_for(policy, rootfiles.embedded()))
+        root = parse_root(rootfiles.document_for(policy, usual))
+        verified = verify(source, Image(named.repository, content), policy, root)
     except InvalidRoot as error:
         raise Refusal(Step.RULE, f"the trusted root cannot be used: {error}") from error
-    return verdicts.to_json(verify(source, Image(named.repository, content), policy, root), request.ticket)
+    except Refusal as error:
+        if policy.trusted_root is not None:
+            raise
+        raise with_age(error, usual, dt.datetime.now(dt.UTC).date()) from error
+    return verdicts.to_json(verified, request.ticket)
+
+
+def with_age(refusal: Refusal, usual: DatedRoot, today: dt.date) -> Refusal:
+    """The refusal, with a word about the trusted root if that is old and may be the reason."""
+    hint = usual.warning(today, remedy=NEWER_ROOT) if refusal.step in _BY_ROOT else None
+    return Refusal(refusal.step, f"{refusal.why}; {hint}", others=refusal.others) if hint else refusal
 
 
 def _policy(request: Request) -> TrustPolicy:

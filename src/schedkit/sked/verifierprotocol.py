@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+
+# what both tell users whose operator is older than the authorities that signers use by now
+NEWER_ROOT: Final = "run a newer operator, or name a newer root as trustedRoot in the policy"
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

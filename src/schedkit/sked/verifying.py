@@ -18,6 +18,7 @@ import structlog
 
 from schedkit.kube.controller import DONE, Controller, Observer, Result
 from schedkit.kube.dice import roll
+from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key
 from schedkit.kube.retries import backoff
 from schedkit.model.conditions import Reason
@@ -27,7 +28,7 @@ from schedkit.model.trustrules import Rules
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.vetting import question_of
 from schedkit.oci import verdicts
-from schedkit.sked import confinement
+from schedkit.sked import confinement, rulefiles
 from schedkit.sked.confinement import BrokenOffError, Limits
 from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.verifierprotocol import Answer, Request
@@ -71,6 +72,7 @@ class Verifications:
         limits: Limits = LIMITS,
         observe: Observer | None = None,
         count: Callable[[str], None] | None = None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         self._folder, self._access, self._interval_s = folder, access, interval_s
         self._command, self._limits = command, limits
@@ -78,15 +80,17 @@ class Verifications:
         self._asked: dict[Key, Question] = {}
         self._askers: Counter[Question] = Counter()
         self._known: dict[Question, _Known] = {}
+        self._answered_by: dict[Key, str] = {}  # the policy of the last answer, since this process runs
         self._tell: Callable[[Key], None] = lambda _: None
-        # one process at a time: two would need more memory than there is
-        self._turn = asyncio.Lock()
-        whole_s = 2 * limits.time_s + 30  # with the wait for one that is at it
+        # one process at a time, whatever it does: two would need more memory than there is
+        self._turn = turn or asyncio.Lock()
+        # with the wait for one that is at it, and for a reader of rules
+        whole_s = 2 * limits.time_s + rulefiles.LIMITS.time_s + 30
         self._asking: Controller[Key] = Controller(
-            "verification", self._answer, workers=1, limit_s=whole_s, observe=observe
+            "verification", self._answer, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
         )
         self._looking_again: Controller[Key] = Controller(
-            "reverification", self.verify, workers=1, limit_s=whole_s, observe=observe
+            "reverification", self.verify, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
         )
 
     @property
@@ -104,12 +108,21 @@ class Verifications:
         ruled = replace(observation, rules=folder.rules, complaint=folder.complaint)
         question = question_of(ruled)
         self._ask(key, question)
-        known = self._known.get(question) if question else None
-        return replace(ruled, verdict=known.verdict) if known else ruled
+        return self._with_verdict(key, question, ruled) if question else ruled
+
+    def _with_verdict(self, key: Key, question: Question, ruled: Observation) -> Observation:
+        known = self._known.get(question)
+        if known is None:
+            return replace(
+                ruled, is_policy_new=self._answered_by.get(key, question.policy) != question.policy
+            )
+        self._answered_by[key] = question.policy
+        return replace(ruled, verdict=known.verdict)
 
     def forget(self, key: Key) -> None:
         """The SchedExt is gone."""
         self._ask(key, None)
+        self._answered_by.pop(key, None)
 
     def _ask(self, key: Key, question: Question | None) -> None:
         before = self._asked.get(key)
@@ -218,6 +231,11 @@ class Verifications:
             insecure=access.insecure,
         )
         return msgspec.json.encode(asked)
+
+
+def _in_turns() -> KeyedQueue[Key]:
+    """Many images of one namespace, in a registry that takes its time, hold up that namespace alone."""
+    return KeyedQueue(group_of=lambda key: key.namespace)
 
 
 class _Named(msgspec.Struct, frozen=True):

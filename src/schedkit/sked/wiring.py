@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import datetime as dt
 import gc
 import os
 import signal
@@ -24,6 +25,7 @@ from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
 from schedkit.model.trustrules import TrustMode
+from schedkit.oci import rootfiles
 from schedkit.sked import certificates
 from schedkit.sked.authorization import Gatekeeper
 from schedkit.sked.metrics import Metrics
@@ -34,6 +36,7 @@ from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.serving import listening
 from schedkit.sked.settings import Address, Settings
+from schedkit.sked.verifierprotocol import NEWER_ROOT
 from schedkit.sked.verifying import Access, Verifications
 
 CONTROLLER = "sked.schedkit.io/manager"
@@ -79,19 +82,21 @@ class Manager:
         acting = self._client.fenced(self._elector.fence) if self._elector else self._client
         self._recorder = Recorder(acting, controller=CONTROLLER, instance=self._identity)
         self._cluster = Cluster(self._client)
-        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode))
+        # for the reader of rules and for the verifier: there is memory for one of them beside the manager
+        turn = asyncio.Lock()
+        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode), turn=turn)
         self._reconciler = Reconciler(
             self._cluster,
             acting,
             self._recorder,
-            self._make_verifications(rules),
+            self._make_verifications(rules, turn),
             observe=self._metrics.count_reconcile,
         )
         rules.listen(self._reconciler.decide_anew)
         self._background: list[Activity] = [self._recorder.run, rules.run]
         self._metrics.watch(self._cluster, self._reconciler.controllers, rules)
 
-    def _make_verifications(self, rules: RuleFolder) -> Verifications:
+    def _make_verifications(self, rules: RuleFolder, turn: asyncio.Lock) -> Verifications:
         settings, counted = self._settings, self._metrics
         return Verifications(
             rules,
@@ -99,6 +104,7 @@ class Manager:
             interval_s=settings.trust_interval,
             observe=counted.count_reconcile,
             count=counted.count_verification,
+            turn=turn,
         )
 
     def _make_elector(self) -> Elector | None:
@@ -118,6 +124,7 @@ class Manager:
         _log.info("manager_started", version=__version__, server=self._server, process=os.getpid())
         if self._settings.enable_http2:
             _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
+        _warn_of_old_root()
         await self._serve_probes()
         await self._rules.look()
         if (address := self._settings.metrics_bind_address) is not None:
@@ -179,6 +186,13 @@ def _give_memory_back() -> None:
     gc.freeze()
     with suppress(OSError, AttributeError):  # only glibc knows how
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def _warn_of_old_root() -> None:
+    """Whoever runs an operator for long should hear of it before signatures are refused for that."""
+    warning = rootfiles.embedded().warning(dt.datetime.now(dt.UTC).date(), remedy=NEWER_ROOT)
+    if warning is not None:
+        _log.warning("trusted_root_old", reason=warning)
 
 
 def _stop_on_signals() -> asyncio.Event:
