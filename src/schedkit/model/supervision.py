@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schedkit.model.exits import ExitKind
-from schedkit.model.host import HostObservation
-from schedkit.model.lifecycle import Action, Course, Discard, Host, Known, Refused, plan_stop
+from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
+from schedkit.model.kernel import State
+from schedkit.model.lifecycle import Action, Course, Discard, Host, Known, Refused, judge_start, plan_stop
 
 # a program that has no handler for SIGTERM ends with 128 and its number, in order all the same
 _CODES_OF_ORDER = frozenset({0, 128 + 15})
+_PERHAPS_OURS = frozenset({OwnerKind.MANAGED, OwnerKind.UNKNOWN})
 
 
 class Ending(NamedTuple):
@@ -35,6 +37,25 @@ class Ending(NamedTuple):
         # a runtime that does not say how it ended may keep silent about a crash
         is_wanted = self.is_gone if self.exit_code is None else self.exit_code in _CODES_OF_ORDER
         return is_wanted and not self.is_ejection
+
+
+def may_be_attached(observation: HostObservation, container: OurContainer) -> bool:
+    """Whether nothing speaks against a scheduler that was attached being so still.
+
+    A look that proves nothing, as into a process that nobody may look into, is no reason to stop one that is
+    well.
+    """
+    owner = attribute(observation.proof, [container])
+    return observation.kernel.state is State.ENABLED and owner.kind in _PERHAPS_OURS
+
+
+def judge_stay(
+    observation: HostObservation, container: OurContainer, *, is_alive: bool, is_over: bool
+) -> Course:
+    """What one look says about a container that was attached; `is_over`: it has not been for too long."""
+    if is_alive and may_be_attached(observation, container):
+        return Course.ATTACHED
+    return judge_start(observation, container, is_alive=is_alive, is_over=is_over)
 
 
 def plan_end(observation: HostObservation, container: Known) -> tuple[Action, ...] | Refused:

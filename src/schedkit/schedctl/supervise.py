@@ -15,10 +15,9 @@ import click
 
 from schedkit.kernel import kmsg, observation, sysfs, uevents
 from schedkit.model.exits import last_words
-from schedkit.model.host import OwnerKind, attribute
 from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Course, Known, Refused, choose, judge_start, left_in_kernel
-from schedkit.model.supervision import Ending, explain_end, plan_end
+from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
+from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
@@ -153,8 +152,7 @@ class Supervision:
         return hosts.Found(self.container.driver, found).known
 
     def _is_attached(self, found: Known) -> bool:
-        seen = hosts.settled(wiring.ROOT)
-        return found.is_running and attribute(seen.proof, [found.ours]).kind is OwnerKind.MANAGED
+        return found.is_running and may_be_attached(hosts.settled(wiring.ROOT), found.ours)
 
     @property
     def _runtime(self) -> Runtime:
@@ -176,13 +174,14 @@ def watch(container: Known) -> Course:
                 continue
             seen = observation.observe(wiring.ROOT)
             is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
-            course = judge_start(seen, container.ours, is_alive=is_alive, is_over=is_over)
+            course = judge_stay(seen, container.ours, is_alive=is_alive, is_over=is_over)
             if course not in {Course.ATTACHED, Course.WAITING}:
                 return course
             is_attached = course is Course.ATTACHED
-            proved = _attachment(seen.kernel) if is_attached else ()
+            proved = _attachment(seen.kernel) if has_stayed(seen, container) else ()
             detached_at = None if is_attached else detached_at or time.monotonic()
-            wait(_POLL_S)
+            # what is not proved is looked at again, but not all the time: that takes long on a busy machine
+            wait(_QUIET_S if is_attached else _POLL_S)
 
 
 def _attachment(kernel: SchedExt) -> tuple[object, ...]:
