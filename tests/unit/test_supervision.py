@@ -116,3 +116,16 @@ def test_only_what_speaks_against_an_attachment_ends_it(
 ) -> None:
     assert judge_stay(seen, OURS.ours, is_alive=is_alive, is_over=True) is course
     assert may_be_attached(seen, OURS.ours) is (course is Course.ATTACHED or not is_alive)
+
+
+def test_an_end_whose_container_could_not_be_removed_is_told_with_the_kernels_words_and_what_is_left() -> (
+    None
+):
+    end = ending()._replace(trouble="Podman does not answer")
+
+    told = explain_end(end)
+
+    assert not end.is_in_order
+    assert told.why.startswith("the kernel says: rig_fifo")
+    assert told.why.endswith("its container may still be there: Podman does not answer")
+    assert "schedctl reset" in told.remedy

@@ -25,6 +25,7 @@ class Ending(NamedTuple):
     last_words: str = ""  # of the program itself
     exit_words: str = ""  # its exit code, or who killed it
     is_gone: bool = False  # somebody removed its container
+    trouble: str = ""  # what hindered us from asking its runtime, or from removing it
 
     @property
     def is_ejection(self) -> bool:
@@ -36,7 +37,7 @@ class Ending(NamedTuple):
         """Whether somebody stopped it; the kernel is asked first, since ejected programs may exit 0 too."""
         # a runtime that does not say how it ended may keep silent about a crash
         is_wanted = self.is_gone if self.exit_code is None else self.exit_code in _CODES_OF_ORDER
-        return is_wanted and not self.is_ejection
+        return is_wanted and not self.is_ejection and not self.trouble
 
 
 def may_be_attached(observation: HostObservation, container: OurContainer) -> bool:
@@ -70,10 +71,15 @@ def plan_end(observation: HostObservation, container: Known) -> tuple[Action, ..
 
 def explain_end(ending: Ending) -> Refused:
     """What to tell about an end that was not in order."""
-    whys = (("the kernel says: ", ending.kernel_words), ("its last words: ", ending.last_words))
+    whys = (
+        ("the kernel says: ", ending.kernel_words),
+        ("its last words: ", ending.last_words),
+        ("its container may still be there: ", ending.trouble),
+    )
     why = "; ".join(f"{says}{words}" for says, words in whys if words)
     remedy = "nothing starts it again by itself; `schedctl status` says what the kernel runs now"
-    return Refused(_what(ending), why, remedy)
+    clearing_up = ", and `schedctl reset` clears up" if ending.trouble else ""
+    return Refused(_what(ending), why, remedy + clearing_up)
 
 
 def _what(ending: Ending) -> str:

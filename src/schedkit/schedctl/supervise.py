@@ -23,6 +23,7 @@ from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, joined, problem
 from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.errors import Problem, explain
 from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
@@ -91,12 +92,19 @@ class Supervision:
     def await_end(self) -> Ending:
         """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
         while True:
-            course = watch(self.container)
-            with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
-                found = self._found()
-                if found is None or not self._is_attached(found):
-                    return self._conclude(course, found)
-                self.container = found
+            ending = self._heard(watch(self.container))
+            try:
+                with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
+                    found = self._found()
+                    if found and self._is_attached(found):
+                        self.container = found
+                        continue
+                    ending = self._told(ending.course, is_gone=found is None)
+                    if found:
+                        self._remove(found)
+            except (Problem, ContainerRuntimeError) as error:  # the kernel's reason must not be lost with it
+                return ending._replace(trouble=_words(error))
+            return ending
 
     def stop(self) -> None:
         """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone."""
@@ -113,31 +121,23 @@ class Supervision:
         ended = SupervisionEnded(name=one.name, id=one.id, driver=one.driver, stopped_by_us=stopped_by_us)
         return Answer(ended, [f"{one.name} was stopped" if stopped_by_us else f"somebody stopped {one.name}"])
 
-    def _conclude(self, course: Course, found: Known | None) -> Ending:
-        ending = self._describe(course, is_gone=found is None)
-        if found is not None:
-            self._remove(found)
-        return ending
-
-    def _describe(self, course: Course, *, is_gone: bool) -> Ending:
+    def _heard(self, course: Course) -> Ending:
+        """What the kernel alone says about the end."""
         log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
         exits = [each for each in log.exits if self._ops in {None, each.ops}]
         kind = exits[-1].kind if exits else None
+        return Ending(self.container.name, course, kind, last_words(log, self._ops))
+
+    def _told(self, course: Course, *, is_gone: bool) -> Ending:
+        """What the kernel, which has settled by now, and the runtime say about it."""
         ended, words = None, ""
         with suppress(ContainerRuntimeError):  # it may be gone, and whoever removed it wanted that
             if course is Course.ENDED:
                 ended = self._runtime.wait(self.container.id, timeout_s=_PATIENCE_S)
             words = joined(self._runtime.logs(self.container.id, tail=_LAST_LINES))
-        code = ended.code if ended else None
-        return Ending(
-            name=self.container.name,
-            course=course,
-            kind=kind,
-            kernel_words=last_words(log, self._ops),
-            exit_code=code,
-            last_words=words,
-            exit_words=str(ended or ""),
-            is_gone=is_gone,
+        code, exit_words = (ended.code, str(ended)) if ended else (None, "")
+        return self._heard(course)._replace(
+            exit_code=code, last_words=words, exit_words=exit_words, is_gone=is_gone
         )
 
     def _remove(self, found: Known) -> None:
@@ -157,6 +157,11 @@ class Supervision:
     @property
     def _runtime(self) -> Runtime:
         return self._runtimes[self.container.driver]
+
+
+def _words(error: Exception) -> str:
+    told = explain(error)
+    return ": ".join(filter(None, (told.what, told.why))) if told else str(error)
 
 
 def watch(container: Known) -> Course:
