@@ -9,7 +9,8 @@ import pytest
 
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stream
 from schedkit.runtimes.errors import SilentError
-from schedkit.schedctl import wiring
+from schedkit.schedctl import supervise, wiring
+from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.supervise import Supervision
 
@@ -23,11 +24,14 @@ STALL = b"""\
 class Runtime:
     """Has one container, whose program has ended; does not answer what `failing` says."""
 
-    def __init__(self, failing: str = "") -> None:
+    def __init__(self, failing: str = "", silences: int = -1) -> None:
         self.failing = failing
+        self.silences = silences  # after so many it answers; negative: it never does
 
     def _answer(self, call: str) -> None:
         if call == self.failing:
+            self.silences -= 1
+            self.failing = call if self.silences else ""
             raise SilentError("Podman does not answer", "look after it")
 
     def containers(self) -> tuple[Container, ...]:
@@ -75,3 +79,19 @@ def test_the_kernels_reason_is_told_also_when_the_runtime_is_in_trouble(
     assert not ending.is_in_order
     assert ending.kernel_words == "fifo: runnable task stall"
     assert ending.trouble == "Podman does not answer"
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_runtime_that_is_being_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "_POLL_S", 0)
+
+    assert supervision(monkeypatch, Runtime("containers", silences=2)).container.name == "fifo"
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_runtime_that_stays_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "_RUNTIME_PATIENCE_S", 0)
+    monkeypatch.setattr(supervise, "_POLL_S", 0)
+
+    with pytest.raises(Problem, match="neither Podman nor containerd answers"):
+        supervision(monkeypatch, Runtime("containers"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
@@ -32,6 +32,7 @@ from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 _PATIENCE_S = 10.0  # for a program that attaches again, as after CPU hotplug, or ends after an ejection
+_RUNTIME_PATIENCE_S = 10.0  # for a runtime that is being restarted
 _QUIET_S = 10.0  # between looks while the kernel announces nothing
 _POLL_S = 0.5  # between looks while it is not attached, or where announcements cannot be heard
 _LOCK_PATIENCE_S = 600.0  # a switch by hand may wait for a slow scheduler, and then bring ours back
@@ -75,12 +76,9 @@ class Supervision:
     """One container, from when it was found until it is gone."""
 
     def __init__(self, settings: Settings, word: str | None, grace_s: float) -> None:
-        self._runtimes = wiring.runtimes(settings)
         self._grace_s = grace_s
         log_seq = kmsg.read(wiring.ROOT).last_seq
-        look = hosts.look(wiring.ROOT, self._runtimes)
-        if look.containers is None:
-            raise no_runtime(look.problems)
+        self._runtimes, look = _answered(settings)
         chosen = choose(look.host, word)
         if isinstance(chosen, Refused):
             raise problem(chosen)
@@ -157,6 +155,22 @@ class Supervision:
     @property
     def _runtime(self) -> Runtime:
         return self._runtimes[self.container.driver]
+
+
+def _answered(settings: Settings) -> tuple[Mapping[str, Runtime], hosts.Look]:
+    """The runtimes and the first look for which one of them answers.
+
+    One that is just being restarted is waited for: without us the scheduler would go on under a failed unit.
+    """
+    deadline = time.monotonic() + _RUNTIME_PATIENCE_S
+    while True:
+        runtimes = wiring.runtimes(settings)
+        look = hosts.look(wiring.ROOT, runtimes)
+        if look.containers is not None:
+            return runtimes, look
+        if time.monotonic() > deadline:
+            raise no_runtime(look.problems)
+        time.sleep(_POLL_S)
 
 
 def _words(error: Exception) -> str:
