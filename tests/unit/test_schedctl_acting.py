@@ -27,6 +27,7 @@ from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
 from schedkit.runtimes.specs import Spec
+from schedkit.schedctl import ending
 from schedkit.schedctl.acting import Stage
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.interruptions import ended_in_order
@@ -201,3 +202,28 @@ def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back(tmp_
         stage(tmp_path, runtime).play((*STEPS[:-1], AwaitReturn(OLD)), way_back=WAY_BACK)
 
     assert runtime.asked[-1] == "start aba"
+
+
+@pytest.mark.parametrize(
+    ("hold", "pid", "ejected"),
+    [
+        pytest.param(Hold.MAP, OLD.pid, ["without force"], id="the kernel would keep it"),
+        pytest.param(Hold.LINK, OLD.pid, [], id="it ends with its process"),
+        pytest.param(Hold.MAP, 99, [], id="it is a stranger's"),
+    ],
+)
+def test_what_would_outlive_a_failed_start_is_ejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: Hold, pid: int, ejected: list[str]
+) -> None:
+    asked: list[str] = []
+    played = stage(tmp_path, Runtime("start new"))
+    attached = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(hold, Process(pid)))
+    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
+    monkeypatch.setattr(
+        ending, "eject", lambda _, *, is_blind: asked.append("by force" if is_blind else "without force")
+    )
+
+    with pytest.raises(RefusedError, match="no start new"):
+        played.play((Create(), Start()))
+
+    assert asked == ejected

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeVar, assert_never
 from schedkit.kernel import kmsg, observation, ownership, sysfs
 from schedkit.model.evidence import leftovers
 from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
-from schedkit.model.host import HostObservation, OurContainer, attribute
+from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
 from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
@@ -39,6 +39,7 @@ from schedkit.model.lifecycle import (
     is_released,
     judge_start,
 )
+from schedkit.model.owners import Hold
 from schedkit.runtimes.containers import Container, Exit, Output, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
@@ -164,16 +165,30 @@ class Stage:
                 assert_never(action)
 
     def clear(self) -> Exit | None:
-        """Remove what was created, and say how it ended if that is known.
+        """Remove what was created, also from the kernel, and say how it ended if that is known.
 
         The failure that led here is told, not what comes on top.
         """
-        ended = None
+        ended, is_kept = None, self._would_outlive()
         with suppress(ContainerRuntimeError):
             ended = self._runtime.stop(self.id, grace_s=self.grace_s).exit
+        if is_kept:
+            with suppress(Problem):
+                ending.eject(self.root, is_blind=False)
         with suppress(ContainerRuntimeError):
             self._runtime.remove(self.id)
         return ended
+
+    def _would_outlive(self) -> bool:
+        """Whether the kernel runs the scheduler of what was created, and would keep it."""
+        seen = observation.observe(self.root)
+        if seen.proof.hold is not Hold.MAP:  # it ends with its process, or is not proved to be ours
+            return False
+        try:
+            found = self.find()
+        except ContainerRuntimeError:
+            return False
+        return found is not None and attribute(seen.proof, [_ours(found)]).kind is OwnerKind.MANAGED
 
     def find(self) -> Container | None:
         """What was created, as it is now; None if it is gone, whatever has its name since."""
@@ -231,7 +246,7 @@ class Stage:
     def _await_attachment(self, runtime: Runtime, word: str, timeout_s: float) -> None:
         self.tell("waiting for the kernel")
         found = runtime.inspect(word)
-        container = OurContainer(found.id, found.name, found.pid or 0)
+        container = _ours(found)
         deadline = time.monotonic() + timeout_s
         course, seen = self._look(container, deadline)
         while course is Course.WAITING:
@@ -299,6 +314,10 @@ class Stage:
         if logged is not None:
             return Gap(logged / 1e6, "kernel-log")
         return Gap(self.attached_at - self.stopped_at, "observation")
+
+
+def _ours(found: Container) -> OurContainer:
+    return OurContainer(found.id, found.name, found.pid or 0)
 
 
 def decided(decision: Decision | Refused) -> Decision:
