@@ -131,6 +131,8 @@ def test_an_old_one_that_could_not_be_stopped_is_not_waited_for_as_if_it_had_lef
     runtime.state = State.RUNNING
     played = stage(tmp_path, runtime)
     (tmp_path / "sys/kernel/sched_ext/state").write_text("enabled\n")
+    (tmp_path / f"proc/{OLD.pid}").mkdir()
+    (tmp_path / f"proc/{OLD.pid}/stat").write_text(f"{OLD.pid} (scx_fifo) S" + " 1" * 30)
     attached = HostObservation(
         SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, Process(OLD.pid, command="scx_fifo"))
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, assert_never
 
-from schedkit.kernel import kmsg, observation, ownership, sysfs
+from schedkit.kernel import kmsg, observation, ownership, processes, sysfs
+from schedkit.kernel.processes import Life
 from schedkit.model.evidence import leftovers
 from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
@@ -246,23 +247,25 @@ class Stage:
     def _await_attachment(self, runtime: Runtime, word: str, timeout_s: float) -> None:
         self.tell("waiting for the kernel")
         found = runtime.inspect(word)
-        container = _ours(found)
+        container, life = _ours(found), processes.life(self.root, found.pid or 0)
         deadline = time.monotonic() + timeout_s
-        course, seen = self._look(container, deadline)
+        course, seen = self._look(container, life, deadline)
         while course is Course.WAITING:
             time.sleep(_POLL_S)
-            course, seen = self._look(container, deadline)
+            course, seen = self._look(container, life, deadline)
         if course is not Course.ATTACHED:
             evidence = self._evidence(runtime, found.name, course, seen)
             raise problem(explain_failure(found.name, course, evidence, timeout_s=timeout_s))
         self.attached, self.attached_at = seen, time.monotonic()
 
-    def _look(self, container: OurContainer, deadline: float) -> tuple[Course, HostObservation]:
+    def _look(self, container: OurContainer, life: Life, deadline: float) -> tuple[Course, HostObservation]:
         # in this order: what lives now may have attached something by the time the kernel is asked
-        is_alive = container.pid > 0 and (self.root / "proc" / str(container.pid)).exists()
+        is_alive = life.is_going_on
         seen = observation.observe(self.root)
         is_over = time.monotonic() >= deadline
-        return judge_start(seen, container, is_alive=is_alive, is_over=is_over), seen
+        # the number of one that is gone may be a stranger's by now
+        one = container if is_alive else container._replace(pid=0)
+        return judge_start(seen, one, is_alive=is_alive, is_over=is_over), seen
 
     def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
         ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None

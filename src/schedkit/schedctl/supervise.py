@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from schedkit.kernel import kmsg, observation, sysfs, uevents
+from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
 from schedkit.model.exits import last_words
 from schedkit.model.kernel import SchedExt
 from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
@@ -185,15 +185,18 @@ def watch(container: Known) -> Course:
     """
     proved: tuple[object, ...] = ()
     detached_at: float | None = None
+    life = processes.life(wiring.ROOT, container.pid)
     with announced() as wait:
         while True:
-            is_alive = (wiring.ROOT / "proc" / str(container.pid)).exists()
+            is_alive = life.is_going_on
             if is_alive and _attachment(sysfs.read(wiring.ROOT)) == proved:
                 wait(_QUIET_S)
                 continue
             seen = observation.observe(wiring.ROOT)
             is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
-            course = judge_stay(seen, container.ours, is_alive=is_alive, is_over=is_over)
+            # the number of one that is gone may be a stranger's by now
+            ours = container.ours if is_alive else container.ours._replace(pid=0)
+            course = judge_stay(seen, ours, is_alive=is_alive, is_over=is_over)
             if course not in {Course.ATTACHED, Course.WAITING}:
                 return course
             is_attached = course is Course.ATTACHED
