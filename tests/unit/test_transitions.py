@@ -271,6 +271,13 @@ def test_by_force_or_by_name_a_reset_ends_what_is_not_ours() -> None:
     assert plan_reset(host(seen(), left=(POD,)), is_forced=True) == (EndProcess(POD), AwaitFree())
 
 
+def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejected_once() -> None:
+    inside = Process(99, cgroups=(f"/machine.slice/libpod-{'ef' * 32}.scope",))
+    machine = host(seen(State.ENABLED, inside, Hold.MAP))._replace(silent=("podman",))
+
+    assert plan_reset(machine, is_forced=True) == (Eject(is_blind=True), AwaitFree())
+
+
 def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:
     dark = HostObservation(SchedExt(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
 

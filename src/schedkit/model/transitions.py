@@ -173,8 +173,10 @@ def plan_reset(host: Host, *, evicted: int = 0, is_forced: bool = False) -> tupl
     spared = left.processes if left.gaps else ()  # what they hold may be none of a scheduler
     others = () if spared else tuple(map(EndProcess, left.processes))
     is_dark = not host.observation.kernel.state.is_settled or host.owner.kind is OwnerKind.UNKNOWN
+    # one that ejects only what no process holds would fail before
+    endings = tuple(each for each in _endings(host) if not isinstance(each, Eject) or not is_dark)
     ejection = (Eject(is_blind=True),) if is_dark else ()
-    ends = (*_endings(host), *ejection, *others)
+    ends = (*endings, *ejection, *others)
     until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
     await_free = (until_free,) if ends and host.observation.kernel.state is not State.ABSENT else ()
     return (*ends, *await_free, *map(Discard, host.containers or ()))
