@@ -348,9 +348,10 @@ def test_a_pulled_image_that_was_there_is_said_to_be() -> None:
 
 # What run hands over
 
+FIFO = "registry.example/schedulers/fifo:1"
 LISTED = Chosen(
-    parse_reference("registry.example/schedulers/fifo:1"),
-    Listed("scx_fifo", Entry("registry.example/schedulers/fifo:1", presets={"server": ("--slow",)}), "test"),
+    parse_reference(FIFO),
+    Listed("scx_fifo", Entry(FIFO, presets={"server": ("--slow",)}), "test"),
 )
 
 
@@ -377,15 +378,35 @@ def test_a_container_carries_what_it_is_and_nothing_that_is_not_known() -> None:
     carried = describe(LISTED, order, LISTED.reference.pinned(digest), None, None)
 
     assert json.loads(carried.pop(OPTIONS)) == {
-        "args": ["--more"],
+        "args": ["--slow", "--more"],
         "preset": "server",
         "leastPrivilege": False,
+        "capabilities": None,
     }
     assert carried == {
         CATALOG_NAME: "scx_fifo",
         IMAGE: "registry.example/schedulers/fifo:1",
         DIGEST: digest,
     }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(Entry(FIFO, presets={"server": ("--slower",)}), id="what a preset means"),
+        pytest.param(
+            Entry(FIFO, presets={"server": ("--slow",)}, needs=Needs(capabilities=("SYS_NICE",))),
+            id="which capabilities it needs",
+        ),
+    ],
+)
+def test_what_the_catalog_has_changed_makes_another_container(changed: Entry) -> None:
+    order = Order(preset="server", least_privilege=True)
+    later = Chosen(LISTED.reference, Listed("scx_fifo", changed, "test"))
+
+    one, other = (describe(each, order, each.reference, None, None)[OPTIONS] for each in (LISTED, later))
+
+    assert one != other
 
 
 def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_path: Path) -> None:

@@ -80,7 +80,13 @@ def describe(
     chosen: Chosen, order: Order, found: Reference, signed: Verified | None, policy: str | None
 ) -> dict[str, str]:
     """All that somebody who finds the container may ask; what is not known is absent."""
-    options = {"args": order.args, "preset": order.preset, "leastPrivilege": order.least_privilege}
+    options = {
+        # a catalog may mean something else by the same preset tomorrow, and need other capabilities
+        "args": arguments(chosen, order),
+        "preset": order.preset,
+        "leastPrivilege": order.least_privilege,
+        "capabilities": privileges(chosen).capabilities if order.least_privilege else None,
+    }
     known = {
         labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
         labels.IMAGE: str(chosen.reference),
