@@ -144,6 +144,18 @@ def test_words_since_a_container_began_are_the_kernels_and_its_own(tmp_path: Pat
     assert found(minutes_ago=-1) == ("", "farewell")
 
 
+def test_when_a_program_began_is_asked_of_the_kernel_since_clocks_are_set(tmp_path: Path) -> None:
+    ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - 60) * os.sysconf("SC_CLK_TCK"))
+    (tmp_path / "proc/7").mkdir(parents=True)
+    (tmp_path / "proc/7/stat").write_text(f"7 (scx_fifo) S{' 1' * 18} {ticks} 1\n")
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+
+    began = reasons.began_us(tmp_path, RUNNING.container._replace(pid=7, started_at=yesterday))
+
+    assert began is not None
+    assert began / 1e6 == pytest.approx(time.monotonic() - 60, abs=5)
+
+
 class Writing:
     """A runtime whose containers wrote one line."""
 

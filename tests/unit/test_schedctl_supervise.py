@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from schedkit.kernel import observation
+from schedkit.model.exits import ExitKind
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt
+from schedkit.model.kernel import State as KernelState
+from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stream
 from schedkit.runtimes.errors import SilentError
 from schedkit.schedctl import supervise, wiring
@@ -14,7 +21,9 @@ from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.supervise import Supervision
 
-OURS = Container("ab" * 32, "fifo", "", None, {}, State.EXITED, None)
+OURS = Container(
+    "ab" * 32, "fifo", "", None, {}, State.EXITED, None, started_at=datetime(2000, 1, 1, tzinfo=UTC)
+)
 STALL = b"""\
 6,1,42000000,-;sched_ext: BPF scheduler "fifo" enabled
 3,2,45000000,-;sched_ext: BPF scheduler "fifo" disabled (runnable task stall)
@@ -24,7 +33,8 @@ STALL = b"""\
 class Runtime:
     """Has one container, whose program has ended; does not answer what `failing` says."""
 
-    def __init__(self, failing: str = "", silences: int = -1) -> None:
+    def __init__(self, failing: str = "", silences: int = -1, container: Container = OURS) -> None:
+        self.container = container
         self.failing = failing
         self.silences = silences  # after so many it answers; negative: it never does
 
@@ -36,11 +46,11 @@ class Runtime:
 
     def containers(self) -> tuple[Container, ...]:
         self._answer("containers")
-        return (OURS,)
+        return (self.container,)
 
     def inspect(self, container: str) -> Container:  # noqa: ARG002 - as in the port
         self._answer("inspect")
-        return OURS
+        return self.container
 
     def remove(self, container: str) -> None:  # noqa: ARG002 - as above
         self._answer("remove")
@@ -95,3 +105,26 @@ def test_a_runtime_that_stays_silent_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
     with pytest.raises(Problem, match="neither Podman nor containerd answers"):
         supervision(monkeypatch, Runtime("containers"))
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_the_kernel_said_before_a_container_began_is_not_about_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = OURS._replace(started_at=datetime.now(UTC))
+
+    ending = supervision(monkeypatch, Runtime(container=later)).await_end()
+
+    assert (ending.kind, ending.kernel_words, ending.exit_code) == (None, "", 0)
+
+
+def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = HostObservation(SchedExt(KernelState.ENABLED, "other"), Proof(Hold.LINK, Process(99)))
+    monkeypatch.setattr(observation, "observe", lambda _: theirs)  # BPF maps are for root alone
+    watched = supervision(monkeypatch, Runtime())
+    with (machine / "dev/kmsg").open("ab") as log:
+        log.write(b'3,9,46000000,-;sched_ext: BPF scheduler "fifo" disabled (disabled by sysrq-S)\n')
+
+    assert watched.await_end().kind is ExitKind.SYSRQ

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
-from schedkit.model.exits import last_words
+from schedkit.model.exits import exits_since, last_words
 from schedkit.model.kernel import SchedExt
 from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
 from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
@@ -28,6 +28,7 @@ from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.ps import no_runtime
+from schedkit.schedctl.reasons import began_us
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
@@ -83,9 +84,11 @@ class Supervision:
         if isinstance(chosen, Refused):
             raise problem(chosen)
         self.container = chosen
-        self._ops = look.observation.kernel.ops
+        is_attached = may_be_attached(look.observation, chosen.ours)
+        self._ops = look.observation.kernel.ops if is_attached else None
         # one that was ejected before we looked has left its reason in the log already
-        self._log_seq = log_seq if self._ops else -1
+        self._since_us = None if is_attached else _began_us(look, chosen)
+        self._log_seq = log_seq if self._since_us is None else -1
 
     def await_end(self) -> Ending:
         """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
@@ -121,7 +124,7 @@ class Supervision:
 
     def _heard(self, course: Course) -> Ending:
         """What the kernel alone says about the end."""
-        log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
+        log = exits_since(kmsg.read(wiring.ROOT, after_seq=self._log_seq), self._since_us or 0)
         exits = [each for each in log.exits if self._ops in {None, each.ops}]
         kind = exits[-1].kind if exits else None
         return Ending(self.container.name, course, kind, last_words(log, self._ops))
@@ -171,6 +174,12 @@ def _answered(settings: Settings) -> tuple[Mapping[str, Runtime], hosts.Look]:
         if time.monotonic() > deadline:
             raise no_runtime(look.problems)
         time.sleep(_POLL_S)
+
+
+def _began_us(look: hosts.Look, chosen: Known) -> int | None:
+    """When it began, by the clock of the kernel's log: what that says about earlier ones is not about it."""
+    found = (each.container for each in look.containers or () if each.known == chosen)
+    return next((began_us(wiring.ROOT, each) for each in found), None)
 
 
 def _words(error: Exception) -> str:
