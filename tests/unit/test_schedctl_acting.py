@@ -14,6 +14,7 @@ from schedkit.model.kernel import SchedExt
 from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
+    AwaitAttachment,
     AwaitFree,
     AwaitReturn,
     Create,
@@ -229,3 +230,21 @@ def test_what_would_outlive_a_failed_start_is_ejected(
         played.play((Create(), Start()))
 
     assert asked == ejected
+
+
+def test_what_somebody_removed_while_it_was_waited_for_is_told_in_the_kernels_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(container: str, *, timeout_s: float) -> Exit | None:
+        raise NoSuchContainerError(f"no container {container} after {timeout_s:g} s", "look again")
+
+    runtime = Runtime()
+    monkeypatch.setattr(runtime, "wait", gone)
+    played = stage(tmp_path, runtime)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kmsg").write_text('3,2,1,-;sched_ext: BPF scheduler "new" disabled (runtime error)\n')
+
+    with pytest.raises(Problem, match="its program ended") as met:
+        played.perform(AwaitAttachment())
+
+    assert "the kernel says: new: runtime error" in met.value.why

@@ -268,7 +268,9 @@ class Stage:
         return judge_start(seen, one, is_alive=is_alive, is_over=is_over), seen
 
     def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
-        ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
+        ended = None
+        with suppress(NoSuchContainerError):  # whoever removed it cannot take the kernel's words along
+            ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
         return Evidence(
