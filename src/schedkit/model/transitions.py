@@ -153,9 +153,10 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
 def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
     """What takes whatever is attached out of the kernel."""
     process, owner = host.observation.proof.process, host.owner
-    foreign = (EndProcess(process),) if process and owner.kind is OwnerKind.FOREIGN else ()
+    other = process if owner.kind is OwnerKind.FOREIGN else host.stray
+    others = (EndProcess(other),) if other else ()
     ejection = () if owner.ends_with_process else (Eject(),)
-    return (*(Stop(each, is_awaited) for each in host.running), *foreign, *ejection)
+    return (*(Stop(each, is_awaited) for each in host.running), *others, *ejection)
 
 
 def free_name(name: str, host: Host) -> str:
