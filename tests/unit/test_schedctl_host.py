@@ -36,6 +36,7 @@ from schedkit.schedctl import (
     hosts,
     imageneeds,
     locking,
+    orders,
     ps,
     pull,
     reasons,
@@ -419,6 +420,17 @@ def test_what_the_catalog_has_changed_makes_another_container(changed: Entry) ->
     one, other = (describe(each, order, each.reference, None, None)[OPTIONS] for each in (LISTED, later))
 
     assert one != other
+
+
+def test_capabilities_that_nobody_knows_are_a_warning_where_others_are_taken_away() -> None:
+    entry = Entry(FIFO, needs=Needs(capabilities=("SYS_NICE",)))
+    known = Chosen(LISTED.reference, Listed("scx_fifo", entry, "test"))
+    unlisted = Chosen(LISTED.reference, None)
+    least = Order(least_privilege=True)
+
+    assert orders.warnings(known, least) == orders.warnings(LISTED, Order()) == []
+    assert orders.warnings(unlisted, least)[0].startswith("which capabilities fifo needs is not known")
+    assert "CAP_BPF and CAP_PERFMON" in orders.warnings(LISTED, least)[0]
 
 
 def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_path: Path) -> None:

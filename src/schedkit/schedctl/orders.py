@@ -106,6 +106,15 @@ def privileges(chosen: Chosen) -> LeastPrivilege:
     return LeastPrivilege(tuple(dict.fromkeys((*usual, *more))))
 
 
+def warnings(chosen: Chosen, order: Order) -> list[str]:
+    """What a user should know who gives a scheduler only the capabilities that the catalog lists."""
+    needs = chosen.listed.entry.needs if chosen.listed else None
+    if not order.least_privilege or (needs and needs.capabilities is not None):
+        return []
+    given = " and ".join(privileges(chosen).capabilities)
+    return [f"which capabilities {name_of(chosen)} needs is not known: it has {given}, which may be too few"]
+
+
 def mounts(root: Path, release: str) -> tuple[Mount, ...]:
     """The folder of sockets, and the kernel's config where libbpf looks, unless it is seen there anyway."""
     sockets = root / _SOCKETS
