@@ -66,11 +66,7 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         click.option(
             "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
         ),
-        click.option(
-            "--least-privilege",
-            is_flag=True,
-            help="With CAP_BPF, CAP_PERFMON and what the catalog lists alone.",
-        ),
+        option("least_privilege"),
         click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
         option("timeout_s"),
         option("grace_s"),
