@@ -10,6 +10,7 @@ import yaml
 
 from rig.consoles import Command, File, steps
 from schedkit.model.conditions import WARNINGS, Reason
+from schedkit.schedctl import configuration, wiring
 from schedkit.schedctl.switch import SchedulerSwitched
 from schedkit.sked.reconcile import LOOK_AGAIN_S
 
@@ -182,3 +183,12 @@ def test_the_playbook_replaces_what_runs_and_says_itself_whether_that_changed_an
     assert "when" not in changing["switch"]
     assert "(switched.stdout | from_json).changed" in changing["switch"]["changed_when"]
     assert "changed" in SchedulerSwitched.__struct_fields__
+
+
+def test_the_page_about_removal_names_what_schedctl_and_its_unit_leave_behind() -> None:
+    unit = (ROOT / "packaging/systemd/schedkit.service").read_text()
+    removal = (ROOT / "docs/schedctl/install.md").read_text().partition("\n## Remove\n")[2]
+    [cache] = re.findall("^CacheDirectory=(.+)$", unit, re.MULTILINE)
+
+    for place in (wiring.LOCK, configuration.SYSTEM.parent, Path("/var/cache") / cache):
+        assert f"`{place}`" in removal
