@@ -13,8 +13,9 @@ from schedkit.model.exits import ExitKind
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt
 from schedkit.model.kernel import State as KernelState
+from schedkit.model.lifecycle import Course
 from schedkit.model.owners import Hold, Process, Proof
-from schedkit.runtimes.containers import Container, Exit, Output, State, Stream
+from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
 from schedkit.schedctl import supervise, wiring
 from schedkit.schedctl.errors import Problem
@@ -51,6 +52,9 @@ class Runtime:
     def inspect(self, container: str) -> Container:  # noqa: ARG002 - as in the port
         self._answer("inspect")
         return self.container
+
+    def stop(self, container: str, *, grace_s: float) -> Stopped:  # noqa: ARG002 - as above
+        return Stopped(Exit(0), forced=grace_s < 0)
 
     def remove(self, container: str) -> None:  # noqa: ARG002 - as above
         self._answer("remove")
@@ -128,3 +132,16 @@ def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
         log.write(b'3,9,46000000,-;sched_ext: BPF scheduler "fifo" disabled (disabled by sysrq-S)\n')
 
     assert watched.await_end().kind is ExitKind.SYSRQ
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the_scheduler_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unknown = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
+    monkeypatch.setattr(observation, "observe", lambda _: unknown)  # BPF maps are for root alone
+    unnoticed = OURS._replace(state=State.RUNNING, pid=7)
+
+    ending = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
+
+    assert (ending.course, ending.trouble) == (Course.ENDED, "")

@@ -153,7 +153,10 @@ class Supervision:
         return hosts.Found(self.container.driver, found).known
 
     def _is_attached(self, found: Known) -> bool:
-        return found.is_running and may_be_attached(hosts.settled(wiring.ROOT), found.ours)
+        # a runtime may be slow to notice that its program has ended
+        is_alive = processes.life(wiring.ROOT, found.pid).is_going_on
+        course = judge_stay(hosts.settled(wiring.ROOT), found.ours, is_alive=is_alive, is_over=True)
+        return found.is_running and course is Course.ATTACHED
 
     @property
     def _runtime(self) -> Runtime:
