@@ -20,10 +20,12 @@ pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
 
 SCRIPTING = Path(__file__).parents[2] / "docs/schedctl/scripting.md"
 TIMEOUT_S = 250
+OTHER = "2.0.0"
 
 
 def prepare_on_host() -> None:
     images.scheduler("fifo")
+    images.scheduler("fifo", version=OTHER)
     ansible.packages()
 
 
@@ -41,11 +43,11 @@ def podman(home: Path) -> Iterator[Podman]:
         schedext.await_disabled(timeout_s=TIMEOUT_S)
 
 
-def changes(podman: Podman, home: Path) -> int:
+def changes(podman: Podman, home: Path, *, version: str = "") -> int:
     """Play it, and say how many tasks changed something."""
     [playbook] = [step for step in steps(SCRIPTING.read_text()) if isinstance(step, File)]
     (home / playbook.name).write_text(playbook.text)
-    layout = images.scheduler("fifo")
+    layout = images.scheduler("fifo", version=version)
     env = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/sbin:/sbin",
         "SCHEDCTL_PODMAN_SOCKET": str(podman.socket),
@@ -79,3 +81,11 @@ def test_played_again_it_changes_nothing(first: int, podman: Podman, home: Path)
 
     assert changes(podman, home) == 0
     assert (schedext.state(), schedext.ops(), schedext.enable_seq()) == ("enabled", "rig_fifo", before)
+
+
+def test_it_takes_the_place_of_another_that_schedctl_started(first: int, podman: Podman, home: Path) -> None:
+    before = schedext.enable_seq()
+
+    assert changes(podman, home, version=OTHER) == first
+    assert (schedext.state(), schedext.ops(), schedext.enable_seq()) == ("enabled", "rig_fifo", before + 1)
+    assert len(podman.run("ps", "--all", "--quiet").stdout.split()) == 1

@@ -6,12 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rig.consoles import Command, File, steps
 from schedkit.model.conditions import WARNINGS, Reason
+from schedkit.schedctl import configuration, wiring
+from schedkit.schedctl.switch import SchedulerSwitched
 from schedkit.sked.reconcile import LOOK_AGAIN_S
 
 ROOT = Path(__file__).parents[2]
+SCRIPTING, COMMAND = ROOT / "docs/schedctl/scripting.md", "ansible.builtin.command"
 USAGE, INSTALLATION = ROOT / "docs/sked/usage.md", ROOT / "docs/sked/installation.md"
 
 
@@ -166,3 +170,25 @@ def test_what_varies_is_not_compared(shown: list[str], said: str) -> None:
 )
 def test_everything_else_is_compared(shown: list[str], said: str) -> None:
     assert not Command(1, "x", tuple(shown)).matches(said)
+
+
+def test_the_playbook_replaces_what_runs_and_says_itself_whether_that_changed_anything() -> None:
+    [playbook] = [step for step in steps(SCRIPTING.read_text()) if isinstance(step, File)]
+    tasks = [task for play in yaml.safe_load(playbook.text) for task in play["tasks"]]
+    asked = {task[COMMAND].split()[1]: task for task in tasks if COMMAND in task}
+    changing = {verb: task for verb, task in asked.items() if task["changed_when"] is not False}
+
+    # `run` would have to be left out where another scheduler runs, and that one would stay
+    assert set(changing) == {"switch"}
+    assert "when" not in changing["switch"]
+    assert "(switched.stdout | from_json).changed" in changing["switch"]["changed_when"]
+    assert "changed" in SchedulerSwitched.__struct_fields__
+
+
+def test_the_page_about_removal_names_what_schedctl_and_its_unit_leave_behind() -> None:
+    unit = (ROOT / "packaging/systemd/schedkit.service").read_text()
+    removal = (ROOT / "docs/schedctl/install.md").read_text().partition("\n## Remove\n")[2]
+    [cache] = re.findall("^CacheDirectory=(.+)$", unit, re.MULTILINE)
+
+    for place in (wiring.LOCK, configuration.SYSTEM.parent, Path("/var/cache") / cache):
+        assert f"`{place}`" in removal

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from schedkit.schedctl.main import main
 from schedkit.schedctl.run import command as run
@@ -30,3 +34,19 @@ def test_every_variable_and_option_of_the_example_is_one_that_schedctl_reads() -
 
     assert set(re.findall("^#?(SCHEDCTL_[A-Z_]+)=", EXAMPLE, re.MULTILINE)) <= variables
     assert set(re.findall("^#?OPTIONS=(.*)$", EXAMPLE, re.MULTILINE)) <= flags
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "called"), [("killed", "stop\n"), ("dumped", "stop\n"), ("exited", "")], ids=str
+)
+def test_a_supervisor_that_could_not_stop_its_scheduler_is_helped(
+    tmp_path: Path, exit_code: str, called: str
+) -> None:
+    [line] = re.findall("^ExecStopPost=(.*)$", UNIT, re.MULTILINE)
+    (tmp_path / "schedctl").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "schedctl").chmod(0o755)
+
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "EXIT_CODE": exit_code}
+    done = subprocess.run(shlex.split(line), env=env, capture_output=True, text=True, check=True)
+
+    assert done.stdout == called

@@ -14,6 +14,7 @@ from schedkit.model.kernel import SchedExt
 from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
+    AwaitAttachment,
     AwaitFree,
     AwaitReturn,
     Create,
@@ -27,6 +28,7 @@ from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
 from schedkit.runtimes.specs import Spec
+from schedkit.schedctl import ending
 from schedkit.schedctl.acting import Stage
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.interruptions import ended_in_order
@@ -130,6 +132,8 @@ def test_an_old_one_that_could_not_be_stopped_is_not_waited_for_as_if_it_had_lef
     runtime.state = State.RUNNING
     played = stage(tmp_path, runtime)
     (tmp_path / "sys/kernel/sched_ext/state").write_text("enabled\n")
+    (tmp_path / f"proc/{OLD.pid}").mkdir()
+    (tmp_path / f"proc/{OLD.pid}/stat").write_text(f"{OLD.pid} (scx_fifo) S" + " 1" * 30)
     attached = HostObservation(
         SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, Process(OLD.pid, command="scx_fifo"))
     )
@@ -211,3 +215,46 @@ def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back(tmp_
         stage(tmp_path, runtime).play((*STEPS[:-1], AwaitReturn(OLD)), way_back=WAY_BACK)
 
     assert runtime.asked[-1] == "start aba"
+
+
+@pytest.mark.parametrize(
+    ("hold", "pid", "ejected"),
+    [
+        pytest.param(Hold.MAP, OLD.pid, ["without force"], id="the kernel would keep it"),
+        pytest.param(Hold.LINK, OLD.pid, [], id="it ends with its process"),
+        pytest.param(Hold.MAP, 99, [], id="it is a stranger's"),
+    ],
+)
+def test_what_would_outlive_a_failed_start_is_ejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: Hold, pid: int, ejected: list[str]
+) -> None:
+    asked: list[str] = []
+    played = stage(tmp_path, Runtime("start new"))
+    attached = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(hold, Process(pid)))
+    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
+    monkeypatch.setattr(
+        ending, "eject", lambda _, *, is_blind: asked.append("by force" if is_blind else "without force")
+    )
+
+    with pytest.raises(RefusedError, match="no start new"):
+        played.play((Create(), Start()))
+
+    assert asked == ejected
+
+
+def test_what_somebody_removed_while_it_was_waited_for_is_told_in_the_kernels_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(container: str, *, timeout_s: float) -> Exit | None:
+        raise NoSuchContainerError(f"no container {container} after {timeout_s:g} s", "look again")
+
+    runtime = Runtime()
+    monkeypatch.setattr(runtime, "wait", gone)
+    played = stage(tmp_path, runtime)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kmsg").write_text('3,2,1,-;sched_ext: BPF scheduler "new" disabled (runtime error)\n')
+
+    with pytest.raises(Problem, match="its program ended") as met:
+        played.perform(AwaitAttachment())
+
+    assert "the kernel says: new: runtime error" in met.value.why

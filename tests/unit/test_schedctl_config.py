@@ -89,6 +89,16 @@ def test_flags_of_other_verbs_are_shown_as_they_would_count(machine: Machine, tm
     assert shown(said, "timeout") == (7.0, "environment", "SCHEDCTL_TIMEOUT")
 
 
+def test_what_a_file_turns_on_a_flag_turns_off_for_one_call(machine: Machine, tmp_path: Path) -> None:
+    own_file(tmp_path).write_text("least-privilege = true\n")
+
+    on = machine("config", "-o", "json")
+    off = machine("config", "-o", "json", "--no-least-privilege")
+
+    assert shown(on, "least-privilege") == (True, "file", str(own_file(tmp_path)))
+    assert shown(off, "least-privilege")[:2] == (False, "flag")
+
+
 def test_a_file_decides_how_answers_are_printed(machine: Machine, tmp_path: Path) -> None:
     own_file(tmp_path).write_text('output = "yaml"\n')
 
@@ -170,6 +180,7 @@ def test_the_users_file_lies_where_programs_keep_such_files(
         ('layout = "here"', "line 1: layout must be a whole path in quotes, from / on, not 'here'"),
         ('catalog = "c.json"', "line 1: catalog must be a URL, or a whole path from / on, in quotes"),
         ('insecure-registries = "a"', "line 1: insecure-registries must be a list of words"),
+        ("least-privilege = 1", "line 1: least-privilege must be true or false, not 1"),
         (
             "allow-unsigned = true",
             "line 1: allow-unsigned is not for files: say it each time, by --allow-unsigned",
@@ -195,7 +206,13 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_every_setting_of_a_file_is_read() -> None:
-    values = {"path": '"/x"', "place": '"https://x.example/c"', "words": '["a=b"]', "seconds": "1"}
+    values = {
+        "path": '"/x"',
+        "place": '"https://x.example/c"',
+        "words": '["a=b"]',
+        "seconds": "1",
+        "switch": "true",
+    }
     keyed = [each for each in SETTINGS if each.key]
 
     text = "".join(f"{each.key} = {values.get(each.kind) or repr(each.choices[-1])}\n" for each in keyed)

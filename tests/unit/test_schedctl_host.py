@@ -36,6 +36,7 @@ from schedkit.schedctl import (
     hosts,
     imageneeds,
     locking,
+    orders,
     ps,
     pull,
     reasons,
@@ -142,6 +143,18 @@ def test_words_since_a_container_began_are_the_kernels_and_its_own(tmp_path: Pat
 
     assert found(minutes_ago=1) == ("fifo: runnable task stall", "farewell")
     assert found(minutes_ago=-1) == ("", "farewell")
+
+
+def test_when_a_program_began_is_asked_of_the_kernel_since_clocks_are_set(tmp_path: Path) -> None:
+    ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - 60) * os.sysconf("SC_CLK_TCK"))
+    (tmp_path / "proc/7").mkdir(parents=True)
+    (tmp_path / "proc/7/stat").write_text(f"7 (scx_fifo) S{' 1' * 18} {ticks} 1\n")
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+
+    began = reasons.began_us(tmp_path, RUNNING.container._replace(pid=7, started_at=yesterday))
+
+    assert began is not None
+    assert began / 1e6 == pytest.approx(time.monotonic() - 60, abs=5)
 
 
 class Writing:
@@ -348,9 +361,10 @@ def test_a_pulled_image_that_was_there_is_said_to_be() -> None:
 
 # What run hands over
 
+FIFO = "registry.example/schedulers/fifo:1"
 LISTED = Chosen(
-    parse_reference("registry.example/schedulers/fifo:1"),
-    Listed("scx_fifo", Entry("registry.example/schedulers/fifo:1", presets={"server": ("--slow",)}), "test"),
+    parse_reference(FIFO),
+    Listed("scx_fifo", Entry(FIFO, presets={"server": ("--slow",)}), "test"),
 )
 
 
@@ -377,15 +391,46 @@ def test_a_container_carries_what_it_is_and_nothing_that_is_not_known() -> None:
     carried = describe(LISTED, order, LISTED.reference.pinned(digest), None, None)
 
     assert json.loads(carried.pop(OPTIONS)) == {
-        "args": ["--more"],
+        "args": ["--slow", "--more"],
         "preset": "server",
         "leastPrivilege": False,
+        "capabilities": None,
     }
     assert carried == {
         CATALOG_NAME: "scx_fifo",
         IMAGE: "registry.example/schedulers/fifo:1",
         DIGEST: digest,
     }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(Entry(FIFO, presets={"server": ("--slower",)}), id="what a preset means"),
+        pytest.param(
+            Entry(FIFO, presets={"server": ("--slow",)}, needs=Needs(capabilities=("SYS_NICE",))),
+            id="which capabilities it needs",
+        ),
+    ],
+)
+def test_what_the_catalog_has_changed_makes_another_container(changed: Entry) -> None:
+    order = Order(preset="server", least_privilege=True)
+    later = Chosen(LISTED.reference, Listed("scx_fifo", changed, "test"))
+
+    one, other = (describe(each, order, each.reference, None, None)[OPTIONS] for each in (LISTED, later))
+
+    assert one != other
+
+
+def test_capabilities_that_nobody_knows_are_a_warning_where_others_are_taken_away() -> None:
+    entry = Entry(FIFO, needs=Needs(capabilities=("SYS_NICE",)))
+    known = Chosen(LISTED.reference, Listed("scx_fifo", entry, "test"))
+    unlisted = Chosen(LISTED.reference, None)
+    least = Order(least_privilege=True)
+
+    assert orders.warnings(known, least) == orders.warnings(LISTED, Order()) == []
+    assert orders.warnings(unlisted, least)[0].startswith("which capabilities fifo needs is not known")
+    assert "CAP_BPF and CAP_PERFMON" in orders.warnings(LISTED, least)[0]
 
 
 def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_path: Path) -> None:

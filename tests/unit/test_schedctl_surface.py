@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,9 +25,10 @@ from schedkit.cli import VerbGroup
 from schedkit.kernel.uevents import Listener
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt, State
-from schedkit.schedctl import errors, status, watching
+from schedkit.schedctl import errors, hosts, status, watching
 from schedkit.schedctl.errors import ExitCode
 from schedkit.schedctl.hosts import Look
+from schedkit.schedctl.interruptions import ended_in_order
 from schedkit.schedctl.main import main
 from schedkit.schedctl.options import SettingOption
 from schedkit.schedctl.output import Answer
@@ -81,8 +83,33 @@ def test_every_exit_code_has_a_meaning_and_its_number_stays() -> None:
         "DISCREPANCY": 2,
         "USAGE": os.EX_USAGE,
         "OUTPUT_LOST": os.EX_IOERR,
+        "HUNG_UP": 129,
+        "TERMINATED": 143,
     }
     assert set(errors.MEANINGS) == set(ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGHUP, ExitCode.HUNG_UP), (signal.SIGTERM, ExitCode.TERMINATED)],
+    ids=["SIGHUP", "SIGTERM"],
+)
+def test_a_change_that_a_signal_ends_has_an_exit_code_of_the_table(
+    number: signal.Signals, code: ExitCode
+) -> None:
+    with pytest.raises(SystemExit) as end, ended_in_order():
+        signal.raise_signal(number)
+
+    assert end.value.code == code
+
+
+def test_ctrl_c_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hosts, "look", interrupted)
+
+    assert CliRunner().invoke(main, ["ps"]).exit_code == ExitCode.FAILED
 
 
 # Formats and settings

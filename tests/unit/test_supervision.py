@@ -9,8 +9,12 @@ from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import Action, AwaitRelease, Course, Discard, Eject, Known, Stop
 from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.supervision import Ending, explain_end, plan_end
+from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
 from schedkit.runtimes.containers import Exit
+
+OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
+INSIDE = Process(7, command="scx_fifo")
+ENABLED, DISABLED = SchedExt(State.ENABLED, "fifo"), SchedExt(State.DISABLED)
 
 
 def ending(
@@ -77,13 +81,51 @@ def test_an_end_is_a_failure_and_told_with_the_words_of_kernel_and_program(end: 
     ("hold", "ejection"), [(Hold.LINK, ()), (Hold.MAP, (Eject(),))], ids=["ends with it", "outlives it"]
 )
 def test_what_would_outlive_its_program_is_ejected(hold: Hold, ejection: tuple[Action, ...]) -> None:
-    ours = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
-    seen = HostObservation(SchedExt(State.ENABLED, "fifo"), Proof(hold, Process(7, command="scx_fifo")))
+    seen = HostObservation(ENABLED, Proof(hold, INSIDE))
 
-    assert plan_end(seen, ours) == (Stop(ours), AwaitRelease(ours), *ejection, Discard(ours))
+    assert plan_end(seen, OURS) == (Stop(OURS), AwaitRelease(OURS), *ejection, Discard(OURS))
 
 
 def test_what_has_ended_is_only_removed() -> None:
     ended = Known("podman", "ab" * 32, "fifo", is_running=False)
 
-    assert plan_end(HostObservation(SchedExt(State.DISABLED)), ended) == (Discard(ended),)
+    assert plan_end(HostObservation(DISABLED), ended) == (Discard(ended),)
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_alive", "course"),
+    [
+        pytest.param(
+            HostObservation(ENABLED, Proof(Hold.LINK, INSIDE)), True, Course.ATTACHED, id="it is proved"
+        ),
+        pytest.param(
+            HostObservation(ENABLED, Proof(Hold.UNKNOWN)), True, Course.ATTACHED, id="nothing can be proved"
+        ),
+        pytest.param(
+            HostObservation(ENABLED, Proof(Hold.UNKNOWN)), False, Course.ENDED, id="its program is gone"
+        ),
+        pytest.param(HostObservation(DISABLED), True, Course.LATE, id="the kernel runs its own"),
+        pytest.param(
+            HostObservation(ENABLED, Proof(Hold.LINK, Process(99))), True, Course.TAKEN, id="a stranger's"
+        ),
+        pytest.param(HostObservation(ENABLED, Proof(Hold.NOBODY)), True, Course.LATE, id="nobody's"),
+    ],
+)
+def test_only_what_speaks_against_an_attachment_ends_it(
+    seen: HostObservation, is_alive: bool, course: Course
+) -> None:
+    assert judge_stay(seen, OURS.ours, is_alive=is_alive, is_over=True) is course
+    assert may_be_attached(seen, OURS.ours) is (course is Course.ATTACHED or not is_alive)
+
+
+def test_an_end_whose_container_could_not_be_removed_is_told_with_the_kernels_words_and_what_is_left() -> (
+    None
+):
+    end = ending()._replace(trouble="Podman does not answer")
+
+    told = explain_end(end)
+
+    assert not end.is_in_order
+    assert told.why.startswith("the kernel says: rig_fifo")
+    assert told.why.endswith("its container may still be there: Podman does not answer")
+    assert "schedctl reset" in told.remedy

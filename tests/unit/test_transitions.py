@@ -12,6 +12,7 @@ from schedkit.model.lifecycle import (
     After,
     AwaitAttachment,
     AwaitFree,
+    AwaitRelease,
     AwaitReturn,
     Create,
     Discard,
@@ -24,6 +25,7 @@ from schedkit.model.lifecycle import (
     Restart,
     Start,
     Stop,
+    plan_stop,
 )
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.model.transitions import (
@@ -269,6 +271,36 @@ def test_by_force_or_by_name_a_reset_ends_what_is_not_ours() -> None:
     assert plan_reset(host(UNKNOWN), is_forced=True) == (Eject(is_blind=True), AwaitFree())
     assert plan_reset(host(seen(State.ENABLING)), is_forced=True) == (Eject(is_blind=True), AwaitFree())
     assert plan_reset(host(seen(), left=(POD,)), is_forced=True) == (EndProcess(POD), AwaitFree())
+
+
+def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejected_once() -> None:
+    inside = Process(99, cgroups=(f"/machine.slice/libpod-{'ef' * 32}.scope",))
+    machine = host(seen(State.ENABLED, inside, Hold.MAP))._replace(silent=("podman",))
+
+    assert plan_reset(machine, is_forced=True) == (Eject(is_blind=True), AwaitFree())
+
+
+STRAY = Process(99, command="child", cgroups=(f"/schedkit/{DEAD.id}",))
+STRAYS = seen(State.ENABLED, STRAY)
+
+
+def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> None:
+    assert plan_reset(host(STRAYS, DEAD)) == (EndProcess(STRAY), AwaitFree(), Discard(DEAD))
+    assert (
+        refusal(plan_switch(host(STRAYS, DEAD), OTHER)).remedy == "end what is left of it: `schedctl reset`"
+    )
+    assert plan_stop(host(STRAYS, DEAD), DEAD) == (
+        Stop(DEAD),
+        EndProcess(STRAY),
+        AwaitRelease(DEAD),
+        Discard(DEAD),
+    )
+
+
+def test_one_that_runs_beside_it_is_stopped_with_it() -> None:
+    ends = (Stop(OURS), EndProcess(STRAY), AwaitFree())
+
+    assert plan_reset(host(STRAYS, OURS, DEAD)) == (*ends, Discard(OURS), Discard(DEAD))
 
 
 def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:

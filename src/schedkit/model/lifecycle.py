@@ -59,8 +59,17 @@ class Host(NamedTuple):
     @property
     def owner(self) -> Owner:
         """Whose the attached scheduler is."""
-        ours = None if self.containers is None else [each.ours for each in self.running]
+        # also what is left of one that ended: its other processes may hold the scheduler
+        ours = None if self.containers is None else [each.ours for each in self.containers]
         return attribute(self.observation.proof, ours, silent=self.silent)
+
+    @property
+    def stray(self) -> Process | None:
+        """The process of a container of ours that has ended, if the attached scheduler is its."""
+        owner = self.owner
+        is_stopped_with = owner.container_id in {each.id for each in self.running}
+        is_stray = owner.kind is OwnerKind.MANAGED and not is_stopped_with
+        return self.observation.proof.process if is_stray else None
 
 
 class Refused(NamedTuple):
@@ -107,7 +116,7 @@ class AwaitRelease(NamedTuple):
 
 
 class EndProcess(NamedTuple):
-    """End a process that is in no container of ours, and that holds a scheduler, attached or ejected."""
+    """End a process that no runtime would end for us, and that holds a scheduler, attached or ejected."""
 
     process: Process
 
@@ -235,7 +244,8 @@ def _held_by(process: Process) -> Refused:
 
 def taken(host: Host) -> Refused:
     """Why there is no room for another scheduler: the kernel runs one."""
-    return _taken(host.ops, host.owner)
+    refused = _taken(host.ops, host.owner)
+    return refused._replace(remedy="end what is left of it: `schedctl reset`") if host.stray else refused
 
 
 def _taken(ops: str, owner: Owner) -> Refused:
@@ -254,7 +264,9 @@ def plan_stop(host: Host, container: Known, *, is_forced: bool = False) -> tuple
         return of_kubernetes(owner, "to stop ours all the same, add --force")
     is_kept = owner.container_id == container.id and not owner.ends_with_process
     ejection = (Eject(),) if is_kept else ()
-    return (Stop(container), AwaitRelease(container), *ejection, Discard(container))
+    stray = host.stray if owner.container_id == container.id else None
+    strays = (EndProcess(stray),) if stray else ()
+    return (Stop(container), *strays, AwaitRelease(container), *ejection, Discard(container))
 
 
 def of_kubernetes(owner: Owner, remedy: str) -> Refused:

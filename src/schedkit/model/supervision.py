@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schedkit.model.exits import ExitKind
-from schedkit.model.host import HostObservation
-from schedkit.model.lifecycle import Action, Course, Discard, Host, Known, Refused, plan_stop
+from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
+from schedkit.model.kernel import State
+from schedkit.model.lifecycle import Action, Course, Discard, Host, Known, Refused, judge_start, plan_stop
 
 # a program that has no handler for SIGTERM ends with 128 and its number, in order all the same
 _CODES_OF_ORDER = frozenset({0, 128 + 15})
+_PERHAPS_OURS = frozenset({OwnerKind.MANAGED, OwnerKind.UNKNOWN})
 
 
 class Ending(NamedTuple):
@@ -23,6 +25,7 @@ class Ending(NamedTuple):
     last_words: str = ""  # of the program itself
     exit_words: str = ""  # its exit code, or who killed it
     is_gone: bool = False  # somebody removed its container
+    trouble: str = ""  # what hindered us from asking its runtime, or from removing it
 
     @property
     def is_ejection(self) -> bool:
@@ -34,7 +37,26 @@ class Ending(NamedTuple):
         """Whether somebody stopped it; the kernel is asked first, since ejected programs may exit 0 too."""
         # a runtime that does not say how it ended may keep silent about a crash
         is_wanted = self.is_gone if self.exit_code is None else self.exit_code in _CODES_OF_ORDER
-        return is_wanted and not self.is_ejection
+        return is_wanted and not self.is_ejection and not self.trouble
+
+
+def may_be_attached(observation: HostObservation, container: OurContainer) -> bool:
+    """Whether nothing speaks against a scheduler that was attached being so still.
+
+    A look that proves nothing, as into a process that nobody may look into, is no reason to stop one that is
+    well.
+    """
+    owner = attribute(observation.proof, [container])
+    return observation.kernel.state is State.ENABLED and owner.kind in _PERHAPS_OURS
+
+
+def judge_stay(
+    observation: HostObservation, container: OurContainer, *, is_alive: bool, is_over: bool
+) -> Course:
+    """What one look says about a container that was attached; `is_over`: it has not been for too long."""
+    if is_alive and may_be_attached(observation, container):
+        return Course.ATTACHED
+    return judge_start(observation, container, is_alive=is_alive, is_over=is_over)
 
 
 def plan_end(observation: HostObservation, container: Known) -> tuple[Action, ...] | Refused:
@@ -49,10 +71,15 @@ def plan_end(observation: HostObservation, container: Known) -> tuple[Action, ..
 
 def explain_end(ending: Ending) -> Refused:
     """What to tell about an end that was not in order."""
-    whys = (("the kernel says: ", ending.kernel_words), ("its last words: ", ending.last_words))
+    whys = (
+        ("the kernel says: ", ending.kernel_words),
+        ("its last words: ", ending.last_words),
+        ("its container may still be there: ", ending.trouble),
+    )
     why = "; ".join(f"{says}{words}" for says, words in whys if words)
     remedy = "nothing starts it again by itself; `schedctl status` says what the kernel runs now"
-    return Refused(_what(ending), why, remedy)
+    clearing_up = ", and `schedctl reset` clears up" if ending.trouble else ""
+    return Refused(_what(ending), why, remedy + clearing_up)
 
 
 def _what(ending: Ending) -> str:

@@ -153,9 +153,10 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
 def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
     """What takes whatever is attached out of the kernel."""
     process, owner = host.observation.proof.process, host.owner
-    foreign = (EndProcess(process),) if process and owner.kind is OwnerKind.FOREIGN else ()
+    other = process if owner.kind is OwnerKind.FOREIGN else host.stray
+    others = (EndProcess(other),) if other else ()
     ejection = () if owner.ends_with_process else (Eject(),)
-    return (*(Stop(each, is_awaited) for each in host.running), *foreign, *ejection)
+    return (*(Stop(each, is_awaited) for each in host.running), *others, *ejection)
 
 
 def free_name(name: str, host: Host) -> str:
@@ -173,8 +174,10 @@ def plan_reset(host: Host, *, evicted: int = 0, is_forced: bool = False) -> tupl
     spared = left.processes if left.gaps else ()  # what they hold may be none of a scheduler
     others = () if spared else tuple(map(EndProcess, left.processes))
     is_dark = not host.observation.kernel.state.is_settled or host.owner.kind is OwnerKind.UNKNOWN
+    # one that ejects only what no process holds would fail before
+    endings = tuple(each for each in _endings(host) if not isinstance(each, Eject) or not is_dark)
     ejection = (Eject(is_blind=True),) if is_dark else ()
-    ends = (*_endings(host), *ejection, *others)
+    ends = (*endings, *ejection, *others)
     until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
     await_free = (until_free,) if ends and host.observation.kernel.state is not State.ABSENT else ()
     return (*ends, *await_free, *map(Discard, host.containers or ()))

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, assert_never
 
-from schedkit.kernel import kmsg, observation, ownership, sysfs
+from schedkit.kernel import kmsg, observation, ownership, processes, sysfs
+from schedkit.kernel.processes import Life
 from schedkit.model.evidence import leftovers
 from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
-from schedkit.model.host import HostObservation, OurContainer, attribute
+from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
 from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
@@ -39,6 +40,7 @@ from schedkit.model.lifecycle import (
     is_released,
     judge_start,
 )
+from schedkit.model.owners import Hold
 from schedkit.runtimes.containers import Container, Exit, Output, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
@@ -164,16 +166,30 @@ class Stage:
                 assert_never(action)
 
     def clear(self) -> Exit | None:
-        """Remove what was created, and say how it ended if that is known.
+        """Remove what was created, also from the kernel, and say how it ended if that is known.
 
         The failure that led here is told, not what comes on top.
         """
-        ended = None
+        ended, is_kept = None, self._would_outlive()
         with suppress(ContainerRuntimeError):
             ended = self._runtime.stop(self.id, grace_s=self.grace_s).exit
+        if is_kept:
+            with suppress(Problem):
+                ending.eject(self.root, is_blind=False)
         with suppress(ContainerRuntimeError):
             self._runtime.remove(self.id)
         return ended
+
+    def _would_outlive(self) -> bool:
+        """Whether the kernel runs the scheduler of what was created, and would keep it."""
+        seen = observation.observe(self.root)
+        if seen.proof.hold is not Hold.MAP:  # it ends with its process, or is not proved to be ours
+            return False
+        try:
+            found = self.find()
+        except ContainerRuntimeError:
+            return False
+        return found is not None and attribute(seen.proof, [_ours(found)]).kind is OwnerKind.MANAGED
 
     def find(self) -> Container | None:
         """What was created, as it is now; None if it is gone, whatever has its name since."""
@@ -231,26 +247,30 @@ class Stage:
     def _await_attachment(self, runtime: Runtime, word: str, timeout_s: float) -> None:
         self.tell("waiting for the kernel")
         found = runtime.inspect(word)
-        container = OurContainer(found.id, found.name, found.pid or 0)
+        container, life = _ours(found), processes.life(self.root, found.pid or 0)
         deadline = time.monotonic() + timeout_s
-        course, seen = self._look(container, deadline)
+        course, seen = self._look(container, life, deadline)
         while course is Course.WAITING:
             time.sleep(_POLL_S)
-            course, seen = self._look(container, deadline)
+            course, seen = self._look(container, life, deadline)
         if course is not Course.ATTACHED:
             evidence = self._evidence(runtime, found.name, course, seen)
             raise problem(explain_failure(found.name, course, evidence, timeout_s=timeout_s))
         self.attached, self.attached_at = seen, time.monotonic()
 
-    def _look(self, container: OurContainer, deadline: float) -> tuple[Course, HostObservation]:
+    def _look(self, container: OurContainer, life: Life, deadline: float) -> tuple[Course, HostObservation]:
         # in this order: what lives now may have attached something by the time the kernel is asked
-        is_alive = container.pid > 0 and (self.root / "proc" / str(container.pid)).exists()
+        is_alive = life.is_going_on
         seen = observation.observe(self.root)
         is_over = time.monotonic() >= deadline
-        return judge_start(seen, container, is_alive=is_alive, is_over=is_over), seen
+        # the number of one that is gone may be a stranger's by now
+        one = container if is_alive else container._replace(pid=0)
+        return judge_start(seen, one, is_alive=is_alive, is_over=is_over), seen
 
     def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
-        ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
+        ended = None
+        with suppress(NoSuchContainerError):  # whoever removed it cannot take the kernel's words along
+            ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
         return Evidence(
@@ -299,6 +319,10 @@ class Stage:
         if logged is not None:
             return Gap(logged / 1e6, "kernel-log")
         return Gap(self.attached_at - self.stopped_at, "observation")
+
+
+def _ours(found: Container) -> OurContainer:
+    return OurContainer(found.id, found.name, found.pid or 0)
 
 
 def decided(decision: Decision | Refused) -> Decision:

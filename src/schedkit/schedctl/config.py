@@ -44,6 +44,7 @@ class ConfigShown(Result, frozen=True, kw_only=True):
 @click.command()
 @option("trust_policy")
 @option("allow_unsigned")
+@option("least_privilege")
 @option("timeout_s")
 @option("grace_s")
 @click.pass_context

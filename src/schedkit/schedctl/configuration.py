@@ -138,7 +138,9 @@ def _expected(setting: Setting, value: object) -> str:
             return "" if is_list else 'a list of words: ["one", "two"]'
         case "seconds":
             return "" if _is_time(value) else f"a number of seconds, from 0 to {LONGEST_S:.0f}"
-        case "switch" | "text":  # what files may say has a narrower kind
+        case "switch":
+            return "" if isinstance(value, bool) else "true or false"
+        case "text":  # what files may say has a narrower kind
             raise TypeError(f"{setting.key} is of a kind that files cannot have")
 
 
@@ -154,7 +156,7 @@ def _is_path(value: object) -> bool:
 def _value(value: Any) -> Value:  # noqa: ANN401 - TOML, whose types were just checked
     if isinstance(value, list):
         return tuple(value)
-    return float(value) if isinstance(value, int) else value
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _line(text: str, key: str) -> int:

@@ -24,14 +24,18 @@ class ExitCode(IntEnum):
     DISCREPANCY = 2
     USAGE = os.EX_USAGE
     OUTPUT_LOST = os.EX_IOERR
+    HUNG_UP = 129  # 128 and the signal's number, as shells say it
+    TERMINATED = 143
 
 
 MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell them
     ExitCode.DONE: "done",
-    ExitCode.FAILED: "failed, or refused; of `doctor`: schedulers cannot run here",
+    ExitCode.FAILED: "failed, refused, or interrupted with Ctrl-C; of `doctor`: schedulers cannot run here",
     ExitCode.DISCREPANCY: "only `status`: kernel and containers do not agree",
     ExitCode.USAGE: "the command line cannot be understood",
     ExitCode.OUTPUT_LOST: "the output could not be written",
+    ExitCode.HUNG_UP: "only `run` and `switch`: the session was lost, and what they had begun is undone",
+    ExitCode.TERMINATED: "only `run` and `switch`: SIGTERM came, and what they had begun is undone",
 }
 
 

@@ -14,14 +14,14 @@ from schedkit.runtimes.containers import Exit, State
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import hosts, locking, wiring
+from schedkit.schedctl import hosts, locking, orders, preparing, wiring
 from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
 from schedkit.schedctl.interruptions import undisturbed
 from schedkit.schedctl.logs import forward
 from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
-from schedkit.schedctl.preparing import Ready, image_options, prepare, warnings
+from schedkit.schedctl.preparing import Ready, image_options, prepare
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
@@ -66,9 +66,7 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         click.option(
             "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
         ),
-        click.option(
-            "--least-privilege", is_flag=True, help="With the capabilities it needs, and no others."
-        ),
+        option("least_privilege"),
         click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
         option("timeout_s"),
         option("grace_s"),
@@ -118,8 +116,9 @@ class Launch:
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know about the image."""
-        return warnings(self.ready, self.asked.trust)
+        """What a user should know about the image, and about how it is run."""
+        about_image = preparing.warnings(self.ready, self.asked.trust)
+        return [*about_image, *orders.warnings(self.asked.chosen, self.asked.order)]
 
 
 def prepare_launch(

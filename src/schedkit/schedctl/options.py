@@ -52,7 +52,7 @@ def option(name: str) -> Callable[[Command], Command]:
     """The flag of that setting."""
     setting = _BY_NAME[name]
     return click.option(
-        *setting.flags,
+        *_flags(setting),
         setting.name,
         cls=SettingOption,
         envvar=setting.variable,
@@ -61,6 +61,13 @@ def option(name: str) -> Callable[[Command], Command]:
         help=setting.help,
         **_form(setting),
     )
+
+
+def _flags(setting: Setting) -> tuple[str, ...]:
+    """What turns a switch on; one that a file may turn on has a way to turn it off for one call, too."""
+    if setting.kind != "switch" or not setting.key:
+        return setting.flags
+    return tuple(f"{each}/--no-{each.removeprefix('--')}" for each in setting.flags)
 
 
 def options_before_the_verb(command: Command) -> Command:

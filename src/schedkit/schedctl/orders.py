@@ -80,7 +80,13 @@ def describe(
     chosen: Chosen, order: Order, found: Reference, signed: Verified | None, policy: str | None
 ) -> dict[str, str]:
     """All that somebody who finds the container may ask; what is not known is absent."""
-    options = {"args": order.args, "preset": order.preset, "leastPrivilege": order.least_privilege}
+    options = {
+        # a catalog may mean something else by the same preset tomorrow, and need other capabilities
+        "args": arguments(chosen, order),
+        "preset": order.preset,
+        "leastPrivilege": order.least_privilege,
+        "capabilities": privileges(chosen).capabilities if order.least_privilege else None,
+    }
     known = {
         labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
         labels.IMAGE: str(chosen.reference),
@@ -98,6 +104,15 @@ def privileges(chosen: Chosen) -> LeastPrivilege:
     usual = LeastPrivilege().capabilities
     more = (f"CAP_{each.removeprefix('CAP_')}" for each in (needs.capabilities if needs else None) or ())
     return LeastPrivilege(tuple(dict.fromkeys((*usual, *more))))
+
+
+def warnings(chosen: Chosen, order: Order) -> list[str]:
+    """What a user should know who gives a scheduler only the capabilities that the catalog lists."""
+    needs = chosen.listed.entry.needs if chosen.listed else None
+    if not order.least_privilege or (needs and needs.capabilities is not None):
+        return []
+    given = " and ".join(privileges(chosen).capabilities)
+    return [f"which capabilities {name_of(chosen)} needs is not known: it has {given}, which may be too few"]
 
 
 def mounts(root: Path, release: str) -> tuple[Mount, ...]:

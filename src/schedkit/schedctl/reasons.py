@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 
-from schedkit.kernel import kmsg
+from schedkit.kernel import kmsg, processes
 from schedkit.model.exits import exits_since, last_words
+from schedkit.runtimes.containers import Container
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl.acting import written
 from schedkit.schedctl.hosts import Found
@@ -22,15 +23,25 @@ _TOLERANCE_S = 1.0  # between the clock of the kernel's log and that of the runt
 
 def find(root: Path, runtimes: Mapping[str, Runtime], found: Found) -> tuple[str, str]:
     """What the kernel and the scheduler said since the container was started; empty: nothing."""
-    began = _since_boot_us(found.container.started_at)
+    began = began_us(root, found.container)
     log = exits_since(kmsg.read(root), began) if began is not None else None
     wrote = written(runtimes[found.driver], found.container.id)
     return last_words(log)[:_LONGEST] if log else "", wrote[-_LONGEST:]
 
 
-def _since_boot_us(moment: datetime | None) -> int | None:
-    """The same moment by the clock of the kernel's log; None if it is not known."""
-    if moment is None:
-        return None
-    seconds_ago = time.time() - moment.timestamp()
-    return int((time.monotonic() - seconds_ago - _TOLERANCE_S) * 1e6)
+def began_us(root: Path, container: Container) -> int | None:
+    """When its program began, by the clock of the kernel's log; None if it is not known.
+
+    That clock stands still while a machine sleeps: then it is a moment before.
+    """
+    age_s = _age_s(root, container)
+    return None if age_s is None else int((time.monotonic() - age_s - _TOLERANCE_S) * 1e6)
+
+
+def _age_s(root: Path, container: Container) -> float | None:
+    """What the kernel says counts: the runtime's clock may have been set since."""
+    ticks = processes.beginning(root / "proc" / str(container.pid)) if container.pid else None
+    if ticks is not None:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    began = container.started_at
+    return time.time() - began.timestamp() if began else None

@@ -148,6 +148,15 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        "least_privilege",
+        "With CAP_BPF, CAP_PERFMON and what the catalog lists alone.",
+        ("--least-privilege",),
+        "SCHEDCTL_LEAST_PRIVILEGE",
+        "least-privilege",
+        kind="switch",
+        default=False,
+    ),
+    Setting(
         "timeout_s",
         "Seconds that the kernel may take to confirm a scheduler.",
         ("--timeout",),

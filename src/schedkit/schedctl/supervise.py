@@ -7,31 +7,33 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import click
 
-from schedkit.kernel import kmsg, observation, sysfs, uevents
-from schedkit.model.exits import last_words
-from schedkit.model.host import OwnerKind, attribute
+from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
+from schedkit.model.exits import exits_since, last_words
 from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Course, Known, Refused, choose, judge_start, left_in_kernel
-from schedkit.model.supervision import Ending, explain_end, plan_end
+from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
+from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, joined, problem
 from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.errors import Problem, explain
 from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
 from schedkit.schedctl.ps import no_runtime
+from schedkit.schedctl.reasons import began_us
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 _PATIENCE_S = 10.0  # for a program that attaches again, as after CPU hotplug, or ends after an ejection
+_RUNTIME_PATIENCE_S = 10.0  # for a runtime that is being restarted
 _QUIET_S = 10.0  # between looks while the kernel announces nothing
 _POLL_S = 0.5  # between looks while it is not attached, or where announcements cannot be heard
 _LOCK_PATIENCE_S = 600.0  # a switch by hand may wait for a slow scheduler, and then bring ours back
@@ -75,29 +77,35 @@ class Supervision:
     """One container, from when it was found until it is gone."""
 
     def __init__(self, settings: Settings, word: str | None, grace_s: float) -> None:
-        self._runtimes = wiring.runtimes(settings)
         self._grace_s = grace_s
         log_seq = kmsg.read(wiring.ROOT).last_seq
-        look = hosts.look(wiring.ROOT, self._runtimes)
-        if look.containers is None:
-            raise no_runtime(look.problems)
+        self._runtimes, look = _answered(settings)
         chosen = choose(look.host, word)
         if isinstance(chosen, Refused):
             raise problem(chosen)
         self.container = chosen
-        self._ops = look.observation.kernel.ops
+        is_attached = may_be_attached(look.observation, chosen.ours)
+        self._ops = look.observation.kernel.ops if is_attached else None
         # one that was ejected before we looked has left its reason in the log already
-        self._log_seq = log_seq if self._ops else -1
+        self._since_us = None if is_attached else _began_us(look, chosen)
+        self._log_seq = log_seq if self._since_us is None else -1
 
     def await_end(self) -> Ending:
         """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
         while True:
-            course = watch(self.container)
-            with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
-                found = self._found()
-                if found is None or not self._is_attached(found):
-                    return self._conclude(course, found)
-                self.container = found
+            ending = self._heard(watch(self.container))
+            try:
+                with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
+                    found = self._found()
+                    if found and self._is_attached(found):
+                        self.container = found
+                        continue
+                    ending = self._told(ending.course, is_gone=found is None)
+                    if found:
+                        self._remove(found)
+            except (Problem, ContainerRuntimeError) as error:  # the kernel's reason must not be lost with it
+                return ending._replace(trouble=_words(error))
+            return ending
 
     def stop(self) -> None:
         """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone."""
@@ -114,31 +122,23 @@ class Supervision:
         ended = SupervisionEnded(name=one.name, id=one.id, driver=one.driver, stopped_by_us=stopped_by_us)
         return Answer(ended, [f"{one.name} was stopped" if stopped_by_us else f"somebody stopped {one.name}"])
 
-    def _conclude(self, course: Course, found: Known | None) -> Ending:
-        ending = self._describe(course, is_gone=found is None)
-        if found is not None:
-            self._remove(found)
-        return ending
-
-    def _describe(self, course: Course, *, is_gone: bool) -> Ending:
-        log = kmsg.read(wiring.ROOT, after_seq=self._log_seq)
+    def _heard(self, course: Course) -> Ending:
+        """What the kernel alone says about the end."""
+        log = exits_since(kmsg.read(wiring.ROOT, after_seq=self._log_seq), self._since_us or 0)
         exits = [each for each in log.exits if self._ops in {None, each.ops}]
         kind = exits[-1].kind if exits else None
+        return Ending(self.container.name, course, kind, last_words(log, self._ops))
+
+    def _told(self, course: Course, *, is_gone: bool) -> Ending:
+        """What the kernel, which has settled by now, and the runtime say about it."""
         ended, words = None, ""
         with suppress(ContainerRuntimeError):  # it may be gone, and whoever removed it wanted that
             if course is Course.ENDED:
                 ended = self._runtime.wait(self.container.id, timeout_s=_PATIENCE_S)
             words = joined(self._runtime.logs(self.container.id, tail=_LAST_LINES))
-        code = ended.code if ended else None
-        return Ending(
-            name=self.container.name,
-            course=course,
-            kind=kind,
-            kernel_words=last_words(log, self._ops),
-            exit_code=code,
-            last_words=words,
-            exit_words=str(ended or ""),
-            is_gone=is_gone,
+        code, exit_words = (ended.code, str(ended)) if ended else (None, "")
+        return self._heard(course)._replace(
+            exit_code=code, last_words=words, exit_words=exit_words, is_gone=is_gone
         )
 
     def _remove(self, found: Known) -> None:
@@ -153,12 +153,41 @@ class Supervision:
         return hosts.Found(self.container.driver, found).known
 
     def _is_attached(self, found: Known) -> bool:
-        seen = hosts.settled(wiring.ROOT)
-        return found.is_running and attribute(seen.proof, [found.ours]).kind is OwnerKind.MANAGED
+        # a runtime may be slow to notice that its program has ended
+        is_alive = processes.life(wiring.ROOT, found.pid).is_going_on
+        course = judge_stay(hosts.settled(wiring.ROOT), found.ours, is_alive=is_alive, is_over=True)
+        return found.is_running and course is Course.ATTACHED
 
     @property
     def _runtime(self) -> Runtime:
         return self._runtimes[self.container.driver]
+
+
+def _answered(settings: Settings) -> tuple[Mapping[str, Runtime], hosts.Look]:
+    """The runtimes and the first look for which one of them answers.
+
+    One that is just being restarted is waited for: without us the scheduler would go on under a failed unit.
+    """
+    deadline = time.monotonic() + _RUNTIME_PATIENCE_S
+    while True:
+        runtimes = wiring.runtimes(settings)
+        look = hosts.look(wiring.ROOT, runtimes)
+        if look.containers is not None:
+            return runtimes, look
+        if time.monotonic() > deadline:
+            raise no_runtime(look.problems)
+        time.sleep(_POLL_S)
+
+
+def _began_us(look: hosts.Look, chosen: Known) -> int | None:
+    """When it began, by the clock of the kernel's log: what that says about earlier ones is not about it."""
+    found = (each.container for each in look.containers or () if each.known == chosen)
+    return next((began_us(wiring.ROOT, each) for each in found), None)
+
+
+def _words(error: Exception) -> str:
+    told = explain(error)
+    return ": ".join(filter(None, (told.what, told.why))) if told else str(error)
 
 
 def watch(container: Known) -> Course:
@@ -168,21 +197,25 @@ def watch(container: Known) -> Course:
     """
     proved: tuple[object, ...] = ()
     detached_at: float | None = None
+    life = processes.life(wiring.ROOT, container.pid)
     with announced() as wait:
         while True:
-            is_alive = (wiring.ROOT / "proc" / str(container.pid)).exists()
+            is_alive = life.is_going_on
             if is_alive and _attachment(sysfs.read(wiring.ROOT)) == proved:
                 wait(_QUIET_S)
                 continue
             seen = observation.observe(wiring.ROOT)
             is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
-            course = judge_start(seen, container.ours, is_alive=is_alive, is_over=is_over)
+            # the number of one that is gone may be a stranger's by now
+            ours = container.ours if is_alive else container.ours._replace(pid=0)
+            course = judge_stay(seen, ours, is_alive=is_alive, is_over=is_over)
             if course not in {Course.ATTACHED, Course.WAITING}:
                 return course
             is_attached = course is Course.ATTACHED
-            proved = _attachment(seen.kernel) if is_attached else ()
+            proved = _attachment(seen.kernel) if has_stayed(seen, container) else ()
             detached_at = None if is_attached else detached_at or time.monotonic()
-            wait(_POLL_S)
+            # what is not proved is looked at again, but not all the time: that takes long on a busy machine
+            wait(_QUIET_S if is_attached else _POLL_S)
 
 
 def _attachment(kernel: SchedExt) -> tuple[object, ...]:
