@@ -37,8 +37,10 @@ PING_TIMEOUT_S = 30  # tenths of a second on a quiet machine
 _CONSOLE_LINES = 25
 _OUTPUT_CHARACTERS = 3000
 # QEMU 7.2 leaves garbage in EFLAGS after cmpxchg16b, and Debian's 6.12 then dies in kmalloc of a double
-# fault within seconds; without the feature the kernel takes its other path
-_CPU = "max,-cx16"
+# fault within seconds; without the feature the kernel takes its other path. From 6.18 on that other path
+# cannot allocate for bpf_timer_init, and a scheduler with a timer does not attach: such guests get it back
+_CPU = "max"
+_CPU_WITHOUT_CX16 = "max,-cx16"
 
 
 # what the console of a dead kernel says, and of one that goes on but not everywhere. A lockup is no panic,
@@ -72,6 +74,7 @@ class Settings:
     network: bool = False
     forwards: Mapping[int, int] = field(default_factory=dict)  # loopback port of the host → port of the guest
     cmdline: str = ""
+    has_cx16: bool = False  # what BPF timers want from 6.18 on, and 6.12 dies of
     boot_timeout_s: float = BOOT_TIMEOUT_S
     systemd_root: Path | None = None  # laid over the guest's root, in which systemd is then PID 1
 
@@ -224,11 +227,12 @@ class Guest:
 
     def _command_line(self) -> list[str]:
         memory = f"{self.settings.memory_mb}M"
+        cpu = _CPU if self.settings.has_cx16 else _CPU_WITHOUT_CX16
         shares = [word for tag in ("host", "tools", "share") for word in self._share_device(tag)]
         return [
             str(qemu() / "usr/bin/qemu-system-x86_64"),
             *(word for folder in ("qemu", "seabios", "ipxe/qemu") for word in ("-L", _firmware(folder))),
-            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", _CPU, "-no-reboot"),
+            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", cpu, "-no-reboot"),
             *("-smp", str(self.settings.cpus), "-m", memory),
             *("-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-numa", "node,memdev=mem"),
             *shares,
