@@ -454,6 +454,20 @@ class TestListing:
         runtime.remove("go-made")
         assert runtime.containers() == ()
 
+    def test_a_list_has_an_answer_while_others_end_and_remove_containers(
+        self, runtime: Runtime, run: Run
+    ) -> None:
+        """One that goes between two questions of a list is no reason to show none of the rest."""
+        stays = run("true")
+        for _ in range(12):
+            name = run(_IGNORES_TERM)
+            remover = threading.Thread(target=runtime.remove, args=(name,))
+            remover.start()
+            while remover.is_alive():
+                assert {one.name for one in runtime.containers()} - {name} == {stays}
+
+        assert [one.name for one in runtime.containers()] == [stays]
+
     def test_those_of_others_are_neither_listed_nor_touched(
         self, podman: PodmanService, busybox: Path
     ) -> None:

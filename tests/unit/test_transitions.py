@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.evidence import Leftovers
+from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import (
@@ -25,6 +25,7 @@ from schedkit.model.lifecycle import (
     Restart,
     Start,
     Stop,
+    Unregister,
     plan_stop,
 )
 from schedkit.model.owners import Hold, Process, Proof
@@ -44,6 +45,7 @@ DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
 INSIDE = Process(7, command="scx_fifo")
 STRANGER = Process(99, command="scx_other")
 POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
+EJECTED = SchedulerMap(4, "old_ops", is_registered=True)
 OTHER = Wanted("podman", "sha256:2", "{}")
 
 
@@ -106,6 +108,13 @@ def test_what_interrupted_changes_left_behind_goes_first() -> None:
 
     assert isinstance(plan, Switch)
     assert plan.steps[:2] == (Discard(DEAD), Create())
+
+
+def test_what_an_ejected_one_left_in_the_kernel_goes_once_nothing_is_attached() -> None:
+    plan = plan_switch(host(MINE, OURS)._replace(lingering=Leftovers(registered=(EJECTED,))), OTHER)
+
+    assert isinstance(plan, Switch)
+    assert plan.steps[-4:] == (AwaitFree(), Unregister(EJECTED), Start(), AwaitAttachment())
 
 
 def test_where_nothing_of_ours_runs_a_switch_is_a_run() -> None:
@@ -232,6 +241,11 @@ def test_a_name_that_runs_already_gets_a_number() -> None:
             id="ours, which the kernel would keep",
         ),
         pytest.param(host(ORPHAN), (Eject(), AwaitFree()), id="an orphan"),
+        pytest.param(
+            host(seen())._replace(lingering=Leftovers(registered=(EJECTED,))),
+            (Unregister(EJECTED),),
+            id="what an ejected one left in the kernel",
+        ),
         pytest.param(
             host(seen(), OURS, left=(INSIDE, STRANGER)),
             (Stop(OURS), EndProcess(STRANGER), AwaitFree(), Discard(OURS)),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from schedkit.model.evidence import Leftovers
+from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, is_in_container
@@ -127,6 +127,12 @@ class Eject(NamedTuple):
     is_blind: bool = False  # also what some process holds
 
 
+class Unregister(NamedTuple):
+    """Remove the registration that an ejected scheduler without a link has left, while none is attached."""
+
+    scheduler: SchedulerMap
+
+
 class AwaitFree(NamedTuple):
     """Look until the kernel runs its own scheduler, and no process holds an ejected one."""
 
@@ -156,6 +162,7 @@ Action: TypeAlias = (
     | AwaitRelease
     | EndProcess
     | Eject
+    | Unregister
     | AwaitFree
     | Restart
     | AwaitReturn
@@ -183,7 +190,12 @@ def plan_run(
     """What brings another scheduler into the kernel; what is left of earlier ones goes first."""
     if refused := _obstacle(host, is_forced=is_forced):
         return refused
-    return (*discard_leftovers(host), *_STEPS[after])
+    return (*discard_leftovers(host), *unregister_leftovers(host), *_STEPS[after])
+
+
+def unregister_leftovers(host: Host) -> tuple[Action, ...]:
+    """Remove what ejected schedulers have left in the kernel: beside it, no owner of their name is proved."""
+    return tuple(map(Unregister, host.lingering.registered))
 
 
 def discard_leftovers(host: Host) -> tuple[Action, ...]:

@@ -34,6 +34,7 @@ from schedkit.model.lifecycle import (
     Restart,
     Start,
     Stop,
+    Unregister,
     explain_failure,
     has_stayed,
     is_free,
@@ -155,6 +156,9 @@ class Stage:
             case Eject(is_blind):
                 self.tell("ejecting the scheduler")
                 ending.eject(self.root, is_blind=is_blind)
+            case Unregister(scheduler):
+                self.tell(f"removing what {scheduler.ops} has left in the kernel")
+                ending.unregister(self.root, scheduler)
             case AwaitFree(ignored, unless):
                 self._await_free(ignored, unless)
             case Restart(container):
