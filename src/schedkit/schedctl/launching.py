@@ -167,7 +167,11 @@ def follow(stage: Stage, runtime: Runtime) -> NoReturn:
         ended = _end(stage)
     except BaseException:
         _end(stage)
+        if stage.remains:
+            tell(stage.remains.as_text())
         raise
+    if stage.remains:
+        raise stage.remains
     raise SystemExit(ended.code if ended else 1)
 
 
