@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from schedkit.model.lifecycle import Course
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
-from schedkit.schedctl import supervise, wiring
+from schedkit.schedctl import ending, supervise, wiring
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.supervise import Supervision
@@ -88,11 +89,11 @@ def supervision(monkeypatch: pytest.MonkeyPatch, runtime: Runtime) -> Supervisio
 def test_the_kernels_reason_is_told_also_when_the_runtime_is_in_trouble(
     monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    ending = supervision(monkeypatch, Runtime(failing)).await_end()
+    ended = supervision(monkeypatch, Runtime(failing)).await_end()
 
-    assert not ending.is_in_order
-    assert ending.kernel_words == "fifo: runnable task stall"
-    assert ending.trouble == "Podman does not answer"
+    assert not ended.is_in_order
+    assert ended.kernel_words == "fifo: runnable task stall"
+    assert ended.trouble == "Podman does not answer"
 
 
 @pytest.mark.usefixtures("machine")
@@ -117,9 +118,9 @@ def test_what_the_kernel_said_before_a_container_began_is_not_about_it(
 ) -> None:
     later = OURS._replace(started_at=datetime.now(UTC))
 
-    ending = supervision(monkeypatch, Runtime(container=later)).await_end()
+    ended = supervision(monkeypatch, Runtime(container=later)).await_end()
 
-    assert (ending.kind, ending.kernel_words, ending.exit_code) == (None, "", 0)
+    assert (ended.kind, ended.kernel_words, ended.exit_code) == (None, "", 0)
 
 
 def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
@@ -142,6 +143,92 @@ def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the
     monkeypatch.setattr(observation, "observe", lambda _: unknown)  # BPF maps are for root alone
     unnoticed = OURS._replace(state=State.RUNNING, pid=7)
 
-    ending = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
+    ended = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
 
-    assert (ending.course, ending.trouble) == (Course.ENDED, "")
+    assert (ended.course, ended.trouble) == (Course.ENDED, "")
+
+
+class Kernel:
+    """Runs what no link holds, of process 7, until that has ended; BPF maps are for root alone."""
+
+    def __init__(self, machine: Path) -> None:
+        self.ejections = 0
+        self._stat = machine / "proc/7/stat"
+        self._stat.parent.mkdir()
+        self.begin(100)
+
+    def begin(self, ticks: int) -> None:
+        self._stat.write_text("7 (scx) S" + " 0" * 18 + f" {ticks}\n")
+
+    def end(self) -> None:
+        self._stat.unlink()
+
+    def observe(self, root: Path) -> HostObservation:  # noqa: ARG002 - as it is called
+        kernel = SchedExt(KernelState.ENABLED, "fifo", 5)
+        if self.ejections:
+            return HostObservation(SchedExt(KernelState.DISABLED))
+        held = Proof(Hold.MAP, Process(7), map_id=3)
+        return HostObservation(kernel, held if self._stat.exists() else Proof(Hold.NOBODY, map_id=3))
+
+    def eject(self, root: Path, *, is_blind: bool) -> None:  # noqa: ARG002 - as above
+        assert not is_blind
+        self.ejections += 1
+
+
+@pytest.fixture
+def kernel(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    kernel = Kernel(machine)
+    monkeypatch.setattr(observation, "observe", kernel.observe)
+    monkeypatch.setattr(ending, "eject", kernel.eject)
+    return kernel
+
+
+def test_what_outlives_a_program_that_ends_by_itself_is_ejected_and_nothing_is_left(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+
+    def end(timeout_s: float) -> None:
+        kernel.end()
+        runtime.container = OURS
+
+    monkeypatch.setattr(supervise, "announced", lambda: nullcontext(end))
+    ended = watched.await_end()
+
+    assert (kernel.ejections, ended.left, ended.trouble) == (1, "", "")
+
+
+def test_what_was_never_proved_to_be_ours_is_named_and_not_ejected(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.end()
+
+    ended = supervision(monkeypatch, Runtime()).await_end()
+
+    assert kernel.ejections == 0
+    assert "the kernel still runs fifo" in ended.left
+    assert not ended.is_in_order
+
+
+def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+    runtime.container = OURS
+    monkeypatch.setattr(ending, "end_process", lambda *_, grace_s: kernel.end())  # noqa: ARG005 - as it is called
+
+    watched.stop()
+
+    assert kernel.ejections == 1
+
+
+def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnoticed = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, unnoticed)
+    unknown = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
+    monkeypatch.setattr(observation, "observe", lambda _: unknown)
+    kernel.begin(200)
+
+    assert watched.await_end().course is Course.ENDED

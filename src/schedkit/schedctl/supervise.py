@@ -15,9 +15,10 @@ import click
 
 from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
 from schedkit.model.exits import exits_since, last_words
+from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
-from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
+from schedkit.model.lifecycle import Course, Discard, Known, Refused, choose, has_stayed
+from schedkit.model.supervision import Ending, explain_end, find_left, judge_stay, may_be_attached, plan_end
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
@@ -84,6 +85,8 @@ class Supervision:
         if isinstance(chosen, Refused):
             raise problem(chosen)
         self.container = chosen
+        self._life = processes.life(wiring.ROOT, chosen.pid)
+        self._proved: HostObservation | None = None  # the last look that proved it to be attached
         is_attached = may_be_attached(look.observation, chosen.ours)
         self._ops = look.observation.kernel.ops if is_attached else None
         # one that was ejected before we looked has left its reason in the log already
@@ -93,28 +96,24 @@ class Supervision:
     def await_end(self) -> Ending:
         """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
         while True:
-            ending = self._heard(watch(self.container))
+            ending = self._heard(self._watch())
             try:
                 with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
                     found = self._found()
-                    if found and self._is_attached(found):
-                        self.container = found
+                    if found and self._is_back(found):
                         continue
                     ending = self._told(ending.course, is_gone=found is None)
-                    if found:
-                        self._remove(found)
+                    self._remove(found)
+                    return ending._replace(left=_told(self._left()))
             except (Problem, ContainerRuntimeError) as error:  # the kernel's reason must not be lost with it
-                return ending._replace(trouble=_words(error))
-            return ending
+                return ending._replace(trouble=_words(error), left=_told(self._left()))
 
     def stop(self) -> None:
-        """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone."""
+        """Stop and remove it, once the kernel has let go of it."""
         with locking.exclusive(wiring.LOCK, "stop"):
-            if (found := self._found()) is None:
-                return
-            self._remove(found)
-            if remains := left_in_kernel(hosts.settled(wiring.ROOT)):
-                raise problem(remains)
+            self._remove(self._found())
+            if left := self._left():
+                raise problem(left)
 
     def answer(self, *, stopped_by_us: bool) -> Answer:
         """The end that was in order."""
@@ -141,9 +140,15 @@ class Supervision:
             exit_code=code, last_words=words, exit_words=exit_words, is_gone=is_gone
         )
 
-    def _remove(self, found: Known) -> None:
-        plan = decided(plan_end(hosts.settled(wiring.ROOT), found))
-        Stage(wiring.ROOT, self._runtimes, found.driver, tell, grace_s=self._grace_s).play(plan)
+    def _remove(self, found: Known | None) -> None:
+        """Also what is left of one whose container is gone."""
+        one = found if found and found.is_running else self._gone
+        plan = decided(plan_end(hosts.settled(wiring.ROOT), one, self._proved))
+        steps = plan if found else [each for each in plan if not isinstance(each, Discard)]
+        Stage(wiring.ROOT, self._runtimes, self.container.driver, tell, grace_s=self._grace_s).play(steps)
+
+    def _left(self) -> Refused | None:
+        return find_left(hosts.settled(wiring.ROOT), self._gone, self._proved)
 
     def _found(self) -> Known | None:
         try:
@@ -152,11 +157,58 @@ class Supervision:
             return None
         return hosts.Found(self.container.driver, found).known
 
-    def _is_attached(self, found: Known) -> bool:
-        # a runtime may be slow to notice that its program has ended
-        is_alive = processes.life(wiring.ROOT, found.pid).is_going_on
-        course = judge_stay(hosts.settled(wiring.ROOT), found.ours, is_alive=is_alive, is_over=True)
-        return found.is_running and course is Course.ATTACHED
+    def _is_back(self, found: Known) -> bool:
+        """Whether a failed switch has brought it back; then that is what is stayed with from now on."""
+        # a runtime may be slow to notice that its program has ended, and a stranger have its number by now
+        life = self._life if found.pid == self.container.pid else processes.life(wiring.ROOT, found.pid)
+        seen = hosts.settled(wiring.ROOT)
+        course = self._judge(seen, found, is_alive=life.is_going_on, is_over=True)
+        if not found.is_running or course is not Course.ATTACHED:
+            return False
+        self.container, self._life = found, life
+        return True
+
+    def _watch(self) -> Course:
+        """Look whenever the kernel announces a change, until the program or its hold on the kernel ends.
+
+        The runtime is not asked: it may be restarted meanwhile, and a service that nobody asks may go to
+        sleep.
+        """
+        detached_at: float | None = None
+        with announced() as wait:
+            while True:
+                is_alive = self._life.is_going_on
+                if is_alive and self._is_unchanged():
+                    wait(_QUIET_S)
+                    continue
+                seen = observation.observe(wiring.ROOT)
+                is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
+                course = self._judge(seen, self.container, is_alive=is_alive, is_over=is_over)
+                if course not in {Course.ATTACHED, Course.WAITING}:
+                    return course
+                is_attached = course is Course.ATTACHED
+                detached_at = None if is_attached else detached_at or time.monotonic()
+                # what is not proved is looked at again, but not all the time: that takes long
+                wait(_QUIET_S if is_attached else _POLL_S)
+
+    def _is_unchanged(self) -> bool:
+        """Whether the attachment that was proved lasts; then processes need not be looked at."""
+        return self._proved is not None and _attachment(sysfs.read(wiring.ROOT)) == _attachment(
+            self._proved.kernel
+        )
+
+    def _judge(self, seen: HostObservation, container: Known, *, is_alive: bool, is_over: bool) -> Course:
+        one = container if is_alive else container._replace(pid=0)
+        if has_stayed(seen, one):
+            self._proved, self._ops = seen, seen.kernel.ops
+        return judge_stay(seen, one.ours, self._ops, is_alive=is_alive, is_over=is_over)
+
+    @property
+    def _gone(self) -> Known:
+        """The container as it is known when its runtime does not run it any more."""
+        # the number of one that is gone may be a stranger's by now
+        pid = self.container.pid if self._life.is_going_on else 0
+        return self.container._replace(is_running=False, pid=pid)
 
     @property
     def _runtime(self) -> Runtime:
@@ -185,37 +237,13 @@ def _began_us(look: hosts.Look, chosen: Known) -> int | None:
     return next((began_us(wiring.ROOT, each) for each in found), None)
 
 
+def _told(left: Refused | None) -> str:
+    return f"{left.what}: {left.why}" if left else ""
+
+
 def _words(error: Exception) -> str:
     told = explain(error)
     return ": ".join(filter(None, (told.what, told.why))) if told else str(error)
-
-
-def watch(container: Known) -> Course:
-    """Look whenever the kernel announces a change, until the program or its hold on the kernel ends.
-
-    The runtime is not asked: it may be restarted meanwhile, and a service that nobody asks may go to sleep.
-    """
-    proved: tuple[object, ...] = ()
-    detached_at: float | None = None
-    life = processes.life(wiring.ROOT, container.pid)
-    with announced() as wait:
-        while True:
-            is_alive = life.is_going_on
-            if is_alive and _attachment(sysfs.read(wiring.ROOT)) == proved:
-                wait(_QUIET_S)
-                continue
-            seen = observation.observe(wiring.ROOT)
-            is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
-            # the number of one that is gone may be a stranger's by now
-            ours = container.ours if is_alive else container.ours._replace(pid=0)
-            course = judge_stay(seen, ours, is_alive=is_alive, is_over=is_over)
-            if course not in {Course.ATTACHED, Course.WAITING}:
-                return course
-            is_attached = course is Course.ATTACHED
-            proved = _attachment(seen.kernel) if has_stayed(seen, container) else ()
-            detached_at = None if is_attached else detached_at or time.monotonic()
-            # what is not proved is looked at again, but not all the time: that takes long on a busy machine
-            wait(_QUIET_S if is_attached else _POLL_S)
 
 
 def _attachment(kernel: SchedExt) -> tuple[object, ...]:
