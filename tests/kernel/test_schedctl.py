@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from rig import polling, schedext, signedimages
+from rig.containerd import Containerd
 from rig.machines import Machine
 from rig.podman import Podman
 
@@ -41,6 +43,7 @@ def begin(machine: Machine, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [program, *machine.schedctl.flags, *words],
         env={**os.environ, **machine.schedctl.environment},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -63,6 +66,31 @@ def test_the_installed_command_runs_shows_and_stops_a_signed_scheduler(machine: 
     assert (code, json.loads(status)["status"]) == (0, "running")
 
     assert call(machine, "stop") == (0, "stopped fifo; the kernel runs its own scheduler\n")
+    assert (schedext.state(), machine.containers()) == ("disabled", [])
+
+
+@pytest.mark.parametrize("driver", ["podman", "containerd"])
+def test_attached_it_reads_our_input_and_ctrl_c_ends_it_with_its_own_exit_code(
+    driver: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    service: Podman | Containerd = request.getfixturevalue(driver)
+    machine = Machine.using(service, tmp_path)
+    run = begin(machine, "run", signedimages.reference("fifo"), "--attach")
+    polling.until(lambda: schedext.is_attached("rig_fifo"), "it is attached", timeout_s=TIMEOUT_S)
+    pid = machine.schedctl.status()[1]["scheduler"]["pid"]
+    assert run.stdin is not None
+
+    run.stdin.write("for the scheduler")
+    run.stdin.flush()
+
+    # it reads nothing itself: what is there for it to read is taken in its place
+    with Path(f"/proc/{pid}/fd/0").open("rb", buffering=0) as waiting:
+        os.set_blocking(waiting.fileno(), False)
+        given = polling.until(lambda: waiting.read(100), "our input is there", timeout_s=TIMEOUT_S)
+    assert given == b"for the scheduler"
+    run.send_signal(signal.SIGINT)
+    stdout, _ = run.communicate(timeout=TIMEOUT_S)
+    assert (run.returncode, stdout) == (0, "registered with the kernel\n")
     assert (schedext.state(), machine.containers()) == ("disabled", [])
 
 

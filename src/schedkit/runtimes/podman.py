@@ -138,14 +138,17 @@ class Podman:
             self._require(answer, f"to show the output of {container}")
             yield from podmanjson.outputs(answer.pieces())
 
-    def attach(self, container: str) -> Iterator[Output]:
-        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
-        wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": "false"}
+    def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; see the port about `stdin`."""
+        has_input = str(stdin is not None).lower()
+        wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": has_input}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         answer = self._about(self._id(container), "POST", "attach", wanted, headers=headers, timeout_s=None)
         if answer.status != _SWITCHED:
             with answer:
                 self._require(answer, f"to attach to {container}")
+        if stdin is not None:
+            answer.feed(stdin)
         return _attached(answer)
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:

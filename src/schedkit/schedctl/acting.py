@@ -82,6 +82,7 @@ class Stage:
     timeout_s: float = 30.0
     grace_s: float = 10.0
     created: Container | None = None  # as it was then; names may be given again, and ids are not
+    stdin: int | None = None  # the descriptor of what it reads; None: it has no input
     outputs: Iterable[Output] = ()
     attached: HostObservation | None = None
     attached_at: float = 0.0
@@ -158,7 +159,7 @@ class Stage:
             case Create():
                 self.created = self._runtime.create(self._spec)
             case Listen():
-                self.outputs = self._runtime.attach(self._spec.name)
+                self.outputs = self._runtime.attach(self._spec.name, stdin=self.stdin)
             case Start():
                 self.tell(f"starting {self._spec.name}")
                 self.before = sysfs.read(self.root)

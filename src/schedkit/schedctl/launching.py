@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -61,7 +63,10 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         image_options,
         click.argument("args", nargs=-1, metavar="[-- ARGS...]"),
         click.option(
-            "-a", "--attach", is_flag=True, help="Pass on what it writes until its end; exits with its code."
+            "-a",
+            "--attach",
+            is_flag=True,
+            help="Pass on what it reads and writes until its end; exits with its code.",
         ),
         click.option(
             "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
@@ -110,15 +115,28 @@ class Launch:
 
     def stage(self, name: str) -> Stage:
         """Where plans about a container of that name are played."""
-        spec = replace(self.spec, name=name)
         order = self.asked.order
-        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s)
+        stdin = standard_input() if order.after is After.FOLLOW else None
+        spec = replace(self.spec, name=name, has_input=stdin is not None)
+        stage = Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s)
+        stage.stdin = stdin
+        return stage
 
     @property
     def warnings(self) -> list[str]:
         """What a user should know about the image, and about how it is run."""
         about_image = preparing.warnings(self.ready, self.asked.trust)
         return [*about_image, *orders.warnings(self.asked.chosen, self.asked.order)]
+
+
+def standard_input() -> int | None:
+    """The descriptor of our input; None: there is none, or to read from the terminal would stop us."""
+    try:
+        descriptor = sys.stdin.fileno()
+        is_ours = not os.isatty(descriptor) or os.tcgetpgrp(descriptor) == os.getpgrp()
+    except (AttributeError, OSError):  # it was closed before we began, or is no file
+        return None
+    return descriptor if is_ours else None
 
 
 def prepare_launch(
