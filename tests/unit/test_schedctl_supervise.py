@@ -229,6 +229,7 @@ def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
     watched = supervision(monkeypatch, unnoticed)
     unknown = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
     monkeypatch.setattr(observation, "observe", lambda _: unknown)
+    monkeypatch.setattr(supervise, "announced", lambda: nullcontext(lambda _: pytest.fail("it is")))
     kernel.begin(200)
 
     assert watched.await_end().course is Course.ENDED

@@ -26,6 +26,7 @@ from schedkit.model.lifecycle import (
     Start,
     Stop,
     Unregister,
+    plan_run,
     plan_stop,
 )
 from schedkit.model.owners import Hold, Process, Proof
@@ -66,6 +67,8 @@ THEIRS = seen(State.ENABLED, STRANGER)
 KUBERNETES = seen(State.ENABLED, POD)
 ORPHAN = seen(State.ENABLED, hold=Hold.NOBODY)
 UNKNOWN = seen(State.ENABLED, hold=Hold.UNKNOWN)
+STRAY = Process(99, command="child", cgroups=(f"/schedkit/{DEAD.id}",))
+STRAYS = seen(State.ENABLED, STRAY)
 
 
 def refusal(answer: object) -> Refused:
@@ -218,6 +221,25 @@ def test_a_name_that_runs_already_gets_a_number() -> None:
     assert free_name("fifo", host(MINE, OURS, OURS._replace(name="fifo-2"))) == "fifo-3"
 
 
+def test_the_name_of_one_whose_process_has_the_attached_scheduler_is_not_given_again() -> None:
+    assert free_name("old", host(STRAYS, OURS, DEAD)) == "old-2"
+
+
+@pytest.mark.parametrize("observation", [STRAYS, UNKNOWN], ids=["it is proved", "it may be"])
+def test_the_record_that_proves_whose_the_attached_scheduler_is_goes_last(
+    observation: HostObservation,
+) -> None:
+    plan = plan_switch(host(observation, OURS, DEAD), OTHER, is_forced=True)
+
+    assert isinstance(plan, Switch)
+    assert Discard(DEAD) not in plan.steps
+    assert plan.afterwards == (Discard(OURS), Discard(DEAD))
+
+
+def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
+    assert plan_run(host(STRAYS, DEAD), is_forced=True) == (Create(), Start(), AwaitAttachment())
+
+
 # Resetting
 
 
@@ -292,10 +314,6 @@ def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejecte
     machine = host(seen(State.ENABLED, inside, Hold.MAP))._replace(silent=("podman",))
 
     assert plan_reset(machine, is_forced=True) == (Eject(is_blind=True), AwaitFree())
-
-
-STRAY = Process(99, command="child", cgroups=(f"/schedkit/{DEAD.id}",))
-STRAYS = seen(State.ENABLED, STRAY)
 
 
 def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> None:

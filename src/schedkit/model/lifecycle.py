@@ -52,6 +52,20 @@ class Host(NamedTuple):
         return tuple(each for each in self.containers or () if each.is_running)
 
     @property
+    def removable(self) -> tuple[Known, ...]:
+        """Those that have ended, and are not needed to prove whose the attached scheduler is."""
+        owner = self.owner
+        if owner.kind is OwnerKind.UNKNOWN:
+            return ()
+        ended = (each for each in self.containers or () if not each.is_running)
+        return tuple(each for each in ended if each.id != owner.container_id)
+
+    @property
+    def kept(self) -> tuple[Known, ...]:
+        """All others: a change may end them, and removes them last."""
+        return tuple(each for each in self.containers or () if each not in self.removable)
+
+    @property
     def ops(self) -> str:
         """What the kernel runs, by its own name if it is known."""
         return self.observation.kernel.ops or "a scheduler"
@@ -200,7 +214,7 @@ def unregister_leftovers(host: Host) -> tuple[Action, ...]:
 
 def discard_leftovers(host: Host) -> tuple[Action, ...]:
     """Remove what ended or interrupted changes have left behind."""
-    return tuple(Discard(each) for each in host.containers or () if not each.is_running)
+    return tuple(map(Discard, host.removable))
 
 
 def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:

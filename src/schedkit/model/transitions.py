@@ -150,7 +150,7 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     steps = (*discard_leftovers(host), *create, *endings, *start)
     until_free_again = until_free._replace(unless=attached)
     way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
-    return Switch(steps, way_back, tuple(map(Discard, host.running)), next(iter(host.running), None))
+    return Switch(steps, way_back, tuple(map(Discard, host.kept)), next(iter(host.running), None))
 
 
 def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
@@ -163,8 +163,8 @@ def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
 
 
 def free_name(name: str, host: Host) -> str:
-    """The name, or with a number if a container that runs has it already."""
-    taken_names = {each.name for each in host.running}
+    """The name, or with a number if a container has it that is there during the change."""
+    taken_names = {each.name for each in host.kept}
     candidates = (name, *(f"{name}-{number}" for number in range(2, len(taken_names) + 2)))
     return next(each for each in candidates if each not in taken_names)
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from schedkit.model.lifecycle import Action, After, Host, Refused, plan_run
+from schedkit.model.transitions import free_name
 from schedkit.schedctl import launching, locking, wiring
 from schedkit.schedctl.acting import decided
 from schedkit.schedctl.interruptions import ended_in_order
@@ -35,9 +36,11 @@ def _run(settings: Settings, asked: Asked) -> Answer:
         return plan_run(host, after=order.after, is_forced=order.force)
 
     launch = launching.prepare_launch(settings, asked, "run", plan)
-    stage = launch.stage(launch.spec.name)
-    with locking.exclusive(wiring.LOCK, f"run {stage.name}", tell=tell):
-        stage.play(decided(plan(launch.host())))
+    with locking.exclusive(wiring.LOCK, f"run {launch.spec.name}", tell=tell):
+        host = launch.host()
+        steps = decided(plan(host))
+        stage = launch.stage(free_name(launch.spec.name, host))
+        stage.play(steps)
     if order.after is After.FOLLOW:
         launching.follow(stage, launch.runtimes[launch.driver])
     return answer(SchedulerRun(**launching.describe(launch, stage)), launch.warnings)
