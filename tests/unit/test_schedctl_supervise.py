@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from click.testing import CliRunner
 
 from schedkit.kernel import observation
 from schedkit.model.exits import ExitKind
@@ -19,7 +21,7 @@ from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
 from schedkit.schedctl import ending, supervise, wiring
-from schedkit.schedctl.errors import Problem
+from schedkit.schedctl.errors import ExitCode, Problem
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.supervise import Supervision
 
@@ -101,6 +103,17 @@ def test_a_runtime_that_is_being_restarted_is_waited_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(supervise, "_POLL_S", 0)
 
     assert supervision(monkeypatch, Runtime("containers", silences=2)).container.name == "fifo"
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_may_be_ours_is_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Process(7, cgroups=(f"/machine.slice/libpod-{OURS.id}.scope",))
+    attached = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, inside))
+    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
+    monkeypatch.setattr(supervise, "_RUNTIME_PATIENCE_S", -1)
+    monkeypatch.setattr(supervise, "_QUIET_S", 0)
+
+    assert supervision(monkeypatch, Runtime("containers", silences=3)).container.name == "fifo"
 
 
 @pytest.mark.usefixtures("machine")
@@ -222,6 +235,18 @@ def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pyte
     assert kernel.ejections == 1
 
 
+@pytest.mark.usefixtures("kernel")
+def test_a_stop_that_fails_names_what_the_kernel_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+    runtime.failing = "inspect"
+
+    with pytest.raises(Problem, match="fifo was not stopped") as met:
+        watched.stop()
+
+    assert "Podman does not answer; the kernel still runs fifo, of container fifo" in met.value.why
+
+
 def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,3 +258,40 @@ def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
     kernel.begin(200)
 
     assert watched.await_end().course is Course.ENDED
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        pytest.param(SilentError("Podman does not answer", "look"), "Podman does not answer", id="a problem"),
+        pytest.param(ZeroDivisionError("nobody foresaw it"), "nobody foresaw it", id="a mistake of ours"),
+    ],
+)
+def test_who_has_not_seen_the_end_of_a_scheduler_exits_with_a_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fail(settings: Settings) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(wiring, "runtimes", fail)
+
+    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+
+    assert ended.exit_code == ExitCode.LEFT_BEHIND
+    assert told in ended.stderr
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(("is_left", "code"), [(True, ExitCode.LEFT_BEHIND), (False, ExitCode.FAILED)])
+def test_an_end_that_was_seen_is_told_apart_from_one_that_left_its_scheduler(
+    monkeypatch: pytest.MonkeyPatch, is_left: bool, code: ExitCode
+) -> None:
+    orphan = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    if is_left:
+        monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
+    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": Runtime()})
+
+    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+
+    assert ended.exit_code == code
+    assert ("the kernel still runs fifo" in ended.stderr) is is_left

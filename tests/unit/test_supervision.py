@@ -14,12 +14,21 @@ from schedkit.model.lifecycle import (
     Discard,
     Eject,
     EndProcess,
+    Host,
     Known,
     Stop,
     outlives,
 )
 from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.supervision import Ending, explain_end, find_left, judge_stay, may_be_attached, plan_end
+from schedkit.model.supervision import (
+    Ending,
+    explain_end,
+    find_left,
+    is_answered,
+    judge_stay,
+    may_be_attached,
+    plan_end,
+)
 from schedkit.runtimes.containers import Exit
 
 OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
@@ -172,6 +181,27 @@ def test_a_scheduler_of_another_name_speaks_against_ours_though_nobody_knows_who
     assert judge_stay(theirs, OURS.ours, "fifo", is_alive=True, is_over=True) is Course.LATE
     assert judge_stay(theirs, OURS.ours, "fifo", is_alive=True, is_over=False) is Course.WAITING
     assert judge_stay(theirs, OURS.ours, None, is_alive=True, is_over=True) is Course.ATTACHED
+
+
+IN_CONTAINERD = HostObservation(ENABLED, Proof(Hold.LINK, Process(7, cgroups=("/schedkit/scx_fifo",))))
+BLIND = HostObservation(ENABLED, Proof(Hold.UNKNOWN))
+
+
+@pytest.mark.parametrize(
+    ("host", "is_enough"),
+    [
+        pytest.param(Host(HostObservation(DISABLED), None), False, id="none answered"),
+        pytest.param(Host(IN_CONTAINERD, (), silent=("containerd",)), False, id="the other may have it"),
+        pytest.param(Host(IN_CONTAINERD, (ENDED,), silent=("containerd",)), False, id="though one has ended"),
+        pytest.param(Host(HostObservation(DISABLED), (), silent=("podman",)), False, id="nothing there yet"),
+        pytest.param(Host(BLIND, (OURS,), silent=("containerd",)), True, id="waiting would prove no more"),
+        pytest.param(Host(IN_CONTAINERD, (), silent=()), True, id="all answered"),
+        pytest.param(Host(HostObservation(ENABLED, Proof(Hold.LINK, INSIDE)), (OURS,)), True, id="ours"),
+        pytest.param(Host(HostObservation(DISABLED), (), silent=("containerd",)), True, id="one in no use"),
+    ],
+)
+def test_a_runtime_that_may_have_what_is_attached_is_to_answer_first(host: Host, is_enough: bool) -> None:
+    assert is_answered(host, "podman") is is_enough
 
 
 @pytest.mark.parametrize(

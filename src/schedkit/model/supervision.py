@@ -54,6 +54,18 @@ class Ending(NamedTuple):
         return is_wanted and not self.is_ejection and not self.trouble and not self.left
 
 
+def may_be_of_silent(host: Host) -> bool:
+    """Whether what is attached is in a container of a runtime that does not say whether that is ours."""
+    return host.owner.kind is OwnerKind.UNKNOWN and bool(host.owner.pid)
+
+
+def is_answered(host: Host, driver: str) -> bool:
+    """Whether the runtimes said enough to know which container is ours; `driver` is of the one in use."""
+    if host.containers is None or may_be_of_silent(host):
+        return False
+    return bool(host.containers) or driver not in host.silent
+
+
 def may_be_attached(observation: HostObservation, container: OurContainer, ops: str | None = None) -> bool:
     """Whether nothing speaks against a scheduler that was attached being so still.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NoReturn
@@ -18,13 +19,22 @@ from schedkit.model.exits import exits_since, last_words
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt
 from schedkit.model.lifecycle import Course, Discard, Known, Refused, choose, has_stayed
-from schedkit.model.supervision import Ending, explain_end, find_left, judge_stay, may_be_attached, plan_end
+from schedkit.model.supervision import (
+    Ending,
+    explain_end,
+    find_left,
+    is_answered,
+    judge_stay,
+    may_be_attached,
+    may_be_of_silent,
+    plan_end,
+)
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, joined, problem
 from schedkit.schedctl.completions import complete_containers
-from schedkit.schedctl.errors import Problem, explain
+from schedkit.schedctl.errors import ExitCode, Problem, explain
 from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell
@@ -58,20 +68,38 @@ class SupervisionEnded(Result, frozen=True, kw_only=True):
 def command(settings: Settings, container: str | None, grace_s: float) -> Answer:
     """Stay with a scheduler until its end, and say why it ended; for service managers.
 
-    Exits 0 when somebody stopped it, and 1 when the kernel ejected it or its program failed. SIGTERM and
-    Ctrl-C stop it. It is never started again. Without an argument it is the only one there is.
+    Exits 0 when somebody stopped it, 1 when the kernel ejected it or its program failed, and 75 when it may
+    still be in the kernel. SIGTERM and Ctrl-C stop it. It is never started again. Without an argument it is
+    the only one there is.
     """
-    supervision = Supervision(settings, container, grace_s)
-    tell(f"staying with {supervision.container.name}")
+    with admitting_failures():
+        supervision = Supervision(settings, container, grace_s)
+        tell(f"staying with {supervision.container.name}")
+        try:
+            with interrupted_by_sigterm():
+                ending = supervision.await_end()
+        except KeyboardInterrupt:
+            supervision.stop()
+            return supervision.answer(stopped_by_us=True)
+    if ending.is_in_order:
+        return supervision.answer(stopped_by_us=False)
+    told = problem(explain_end(ending))
+    told.exit_code = ExitCode.LEFT_BEHIND if ending.left else ExitCode.FAILED
+    raise told
+
+
+@contextmanager
+def admitting_failures() -> Iterator[None]:
+    """Exit with a code of its own whatever hindered us: nobody has seen the end of the scheduler then."""
     try:
-        with interrupted_by_sigterm():
-            ending = supervision.await_end()
-    except KeyboardInterrupt:
-        supervision.stop()
-        return supervision.answer(stopped_by_us=True)
-    if not ending.is_in_order:
-        raise problem(explain_end(ending))
-    return supervision.answer(stopped_by_us=False)
+        yield
+    except Exception as error:
+        told = explain(error)
+        if told is None:
+            traceback.print_exc()
+            raise SystemExit(ExitCode.LEFT_BEHIND) from error
+        told.exit_code = ExitCode.LEFT_BEHIND
+        raise told from error
 
 
 class Supervision:
@@ -110,10 +138,15 @@ class Supervision:
 
     def stop(self) -> None:
         """Stop and remove it, once the kernel has let go of it."""
-        with locking.exclusive(wiring.LOCK, "stop"):
-            self._remove(self._found())
-            if left := self._left():
-                raise problem(left)
+        try:
+            with locking.exclusive(wiring.LOCK, "stop"):
+                self._remove(self._found())
+        except (Problem, ContainerRuntimeError) as error:
+            why = "; ".join(filter(None, (_words(error), _told(self._left()))))
+            remedy = "stop it by hand: `schedctl stop`, or `schedctl reset`"
+            raise Problem(f"{self.container.name} was not stopped", why=why, remedy=remedy) from error
+        if left := self._left():
+            raise problem(left)
 
     def answer(self, *, stopped_by_us: bool) -> Answer:
         """The end that was in order."""
@@ -216,19 +249,24 @@ class Supervision:
 
 
 def _answered(settings: Settings) -> tuple[Mapping[str, Runtime], hosts.Look]:
-    """The runtimes and the first look for which one of them answers.
+    """The runtimes, and a look for which the one answered that has, or may have, what is attached.
 
-    One that is just being restarted is waited for: without us the scheduler would go on under a failed unit.
+    One that is just being restarted is waited for, and as long as the kernel runs what may be ours: without
+    us that would go on under a failed unit.
     """
-    deadline = time.monotonic() + _RUNTIME_PATIENCE_S
+    deadline, is_told = time.monotonic() + _RUNTIME_PATIENCE_S, False
     while True:
         runtimes = wiring.runtimes(settings)
         look = hosts.look(wiring.ROOT, runtimes)
-        if look.containers is not None:
-            return runtimes, look
-        if time.monotonic() > deadline:
+        is_over = time.monotonic() > deadline and not may_be_of_silent(look.host)
+        if is_over and look.containers is None:
             raise no_runtime(look.problems)
-        time.sleep(_POLL_S)
+        if is_over or is_answered(look.host, settings.driver):
+            return runtimes, look
+        if not is_told:
+            tell(f"waiting for a runtime to answer: {'; '.join(look.problems) or look.host.owner.reason}")
+            is_told = True
+        time.sleep(_POLL_S if time.monotonic() < deadline else _QUIET_S)
 
 
 def _began_us(look: hosts.Look, chosen: Known) -> int | None:
