@@ -185,6 +185,31 @@ def test_the_loss_of_a_session_goes_the_same_way_back_as_sigterm(
     assert runtime.asked[-1] == "start aba"
 
 
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_interrupts_a_change_that_is_done_ends_and_undoes_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    runtime = Runtime()
+    runtime.raised = {"remove old": number}
+    played = stage(tmp_path, runtime)
+
+    with ended_in_order() as done:
+        played.play((Create(), Start()), done=done)
+        played.perform(Discard(OLD._replace(id="old")))
+
+    assert runtime.asked == ["create new", "start new", "remove old"]
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_is_followed_after_a_change_can_be_interrupted_again(number: signal.Signals) -> None:
+    with ended_in_order() as done:
+        done()
+        with pytest.raises((KeyboardInterrupt, SystemExit)), ended_in_order():
+            signal.raise_signal(number)
+
+
 def test_what_nohup_ignores_is_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

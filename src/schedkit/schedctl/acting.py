@@ -95,15 +95,23 @@ class Stage:
     pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
     stops: list[Future[None]] = field(default_factory=list)  # that go on
 
-    def play(self, plan: Iterable[Action], *, way_back: Iterable[Action] = ()) -> None:
+    def play(
+        self,
+        plan: Iterable[Action],
+        *,
+        way_back: Iterable[Action] = (),
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
         """Do all of it; after a failure the container that was asked for is gone again.
 
-        `way_back` is played after a failure, too, once something was told to stop.
+        `way_back` is played after a failure, too, once something was told to stop. `done` is called when all
+        is; what interrupts us before leads to a failure, and what does so later undoes nothing.
         """
         self.log_seq = kmsg.read(self.root).last_seq
         try:
             for action in plan:
                 self.perform(action)
+            done()
         except BaseException as failure:
             with undisturbed():
                 self._undo(tuple(way_back), failure)

@@ -36,8 +36,8 @@ MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell t
     ExitCode.USAGE: "the command line cannot be understood",
     ExitCode.OUTPUT_LOST: "the output could not be written",
     ExitCode.LEFT_BEHIND: "only `supervise`: it failed, and its scheduler may still be in the kernel",
-    ExitCode.HUNG_UP: "only `run` and `switch`: the session was lost, and what they had begun is undone",
-    ExitCode.TERMINATED: "only `run` and `switch`: SIGTERM came, and what they had begun is undone",
+    ExitCode.HUNG_UP: "the session was lost; only `run` and `switch` undo what they had begun",
+    ExitCode.TERMINATED: "SIGTERM came; only `run` and `switch` undo what they had begun",
 }
 
 

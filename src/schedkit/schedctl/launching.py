@@ -19,7 +19,7 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import hosts, locking, orders, preparing, wiring
 from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
-from schedkit.schedctl.interruptions import undisturbed
+from schedkit.schedctl.interruptions import ended_in_order, undisturbed
 from schedkit.schedctl.logs import forward
 from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
@@ -179,15 +179,16 @@ def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
 
 def follow(stage: Stage, runtime: Runtime) -> NoReturn:
     """Pass on what it writes; its end, also by Ctrl-C, is ours, and nothing of it is left."""
-    try:
-        ended = _pass_on(stage, runtime)
-    except KeyboardInterrupt:
-        ended = _end(stage)
-    except BaseException:
-        _end(stage)
-        if stage.remains:
-            tell(stage.remains.as_text())
-        raise
+    with ended_in_order():
+        try:
+            ended = _pass_on(stage, runtime)
+        except KeyboardInterrupt:
+            ended = _end(stage)
+        except BaseException:
+            _end(stage)
+            if stage.remains:
+                tell(stage.remains.as_text())
+            raise
     if stage.remains:
         raise stage.remains
     raise SystemExit(ended.code if ended else 1)

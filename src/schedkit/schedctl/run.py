@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -25,11 +26,11 @@ from schedkit.schedctl.settings import Settings
 def command(settings: Settings, **wishes: Any) -> Answer:  # noqa: ANN401 - click has checked each of them
     """Run a scheduler: resolve, verify, load, start, and wait until the kernel confirms it."""
     asked = launching.understand(settings, **wishes)
-    with ended_in_order():
-        return _run(settings, asked)
+    with ended_in_order() as done:
+        return _run(settings, asked, done)
 
 
-def _run(settings: Settings, asked: Asked) -> Answer:
+def _run(settings: Settings, asked: Asked, done: Callable[[], None]) -> Answer:
     order = asked.order
 
     def plan(host: Host) -> tuple[Action, ...] | Refused:
@@ -40,7 +41,7 @@ def _run(settings: Settings, asked: Asked) -> Answer:
         host = launch.host()
         steps = decided(plan(host))
         stage = launch.stage(free_name(launch.spec.name, host))
-        stage.play(steps)
+        stage.play(steps, done=done)
     if order.after is After.FOLLOW:
         launching.follow(stage, launch.runtimes[launch.driver])
     return answer(SchedulerRun(**launching.describe(launch, stage)), launch.warnings)
