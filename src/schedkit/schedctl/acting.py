@@ -81,8 +81,8 @@ class Stage:
     spec: Spec | None = None
     timeout_s: float = 30.0
     grace_s: float = 10.0
-    created: Container | None = None  # as it was then; names may be given again, and ids are not
     stdin: int | None = None  # the descriptor of what it reads; None: it has no input
+    created: Container | None = None  # as it was then; names may be given again, and ids are not
     outputs: Iterable[Output] = ()
     attached: HostObservation | None = None
     attached_at: float = 0.0

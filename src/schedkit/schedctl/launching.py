@@ -118,9 +118,9 @@ class Launch:
         order = self.asked.order
         stdin = standard_input() if order.after is After.FOLLOW else None
         spec = replace(self.spec, name=name, has_input=stdin is not None)
-        stage = Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s)
-        stage.stdin = stdin
-        return stage
+        return Stage(
+            wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s, stdin
+        )
 
     @property
     def warnings(self) -> list[str]:
