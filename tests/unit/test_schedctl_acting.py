@@ -27,7 +27,7 @@ from schedkit.model.lifecycle import (
 )
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
-from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, RefusedError, SilentError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import ending
 from schedkit.schedctl.acting import Stage
@@ -366,11 +366,18 @@ def test_what_a_plan_has_left_to_others_is_not_ejected_because_the_kernel_was_fr
     assert "still runs fifo" in played.remains.what
 
 
-def test_what_somebody_removed_while_it_was_waited_for_is_told_in_the_kernels_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(NoSuchContainerError("no container new", "look again"), id="somebody removed it"),
+        pytest.param(SilentError("Podman does not answer", "look after it"), id="its runtime is in trouble"),
+    ],
+)
+def test_a_refusal_is_told_in_the_kernels_words_whatever_became_of_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: ContainerRuntimeError
 ) -> None:
     def gone(container: str, *, timeout_s: float) -> Exit | None:
-        raise NoSuchContainerError(f"no container {container} after {timeout_s:g} s", "look again")
+        raise error
 
     runtime = Runtime()
     monkeypatch.setattr(runtime, "wait", gone)

@@ -32,6 +32,21 @@ def test_what_is_stopped_gets_the_time_that_was_said() -> None:
     assert (stage.timeout_s, stage.grace_s, stage.name) == (7, 60, "fifo-2")
 
 
+@pytest.mark.parametrize(
+    ("order", "told"), [(Order(least_privilege=True), "may be too few"), (Order(), "")], ids=["few", "all"]
+)
+def test_that_privileges_may_be_too_few_is_told_before_the_start_fails_of_it(
+    order: Order, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Asked(Chosen(parse_reference("registry.example/fifo"), None), order, None)
+
+    Launch(asked, "podman", {}, cast("Ready", None), Spec(name="fifo", image="image")).stage("fifo")
+
+    said = capsys.readouterr().err
+    assert told in said
+    assert bool(said) is bool(told)
+
+
 @pytest.mark.parametrize(("after", "has_input"), [(After.FOLLOW, True), (After.WAIT, False)])
 def test_only_what_is_attached_reads_our_input(
     after: After, has_input: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -323,7 +323,8 @@ class Stage:
 
     def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
         ended = None
-        with suppress(NoSuchContainerError):  # whoever removed it cannot take the kernel's words along
+        # neither who removed it nor a runtime in trouble takes the kernel's words along
+        with suppress(ContainerRuntimeError):
             ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))

@@ -114,8 +114,13 @@ class Launch:
         return hosts.survey(wiring.ROOT, self.runtimes).host
 
     def stage(self, name: str) -> Stage:
-        """Where plans about a container of that name are played."""
+        """Where plans about a container of that name are played.
+
+        What is doubtful about how it is run is told now: it may be why it fails.
+        """
         order = self.asked.order
+        for doubt in orders.warnings(self.asked.chosen, order):
+            tell(f"Warning: {doubt}")
         stdin = standard_input() if order.after is After.FOLLOW else None
         spec = replace(self.spec, name=name, has_input=stdin is not None)
         return Stage(
@@ -124,9 +129,8 @@ class Launch:
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know about the image, and about how it is run."""
-        about_image = preparing.warnings(self.ready, self.asked.trust)
-        return [*about_image, *orders.warnings(self.asked.chosen, self.asked.order)]
+        """What a user should know about the image."""
+        return preparing.warnings(self.ready, self.asked.trust)
 
 
 def standard_input() -> int | None:
