@@ -114,7 +114,8 @@ class Supervision:
             raise problem(chosen)
         self.container = chosen
         self._life = processes.life(wiring.ROOT, chosen.pid)
-        self._proved: HostObservation | None = None  # the last look that proved it to be attached
+        # the last look that proved it to be attached
+        self._proved = look.observation if has_stayed(look.observation, chosen) else None
         is_attached = may_be_attached(look.observation, chosen.ours)
         self._ops = look.observation.kernel.ops if is_attached else None
         # one that was ejected before we looked has left its reason in the log already
