@@ -88,9 +88,7 @@ class Stage:
     attached_at: float = 0.0
     stopped_at: float | None = None  # when something was told to end; None: nothing was
     log_seq: int = -1  # of the kernel's log before anything was done
-    before: SchedExt | None = (
-        None  # the kernel when the program began; None: others may have changed it since
-    )
+    before: SchedExt | None = None  # the kernel when the program began; None: others may have changed it
     remains: Problem | None = None  # what could not be cleared up
     pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
     stops: list[Future[None]] = field(default_factory=list)  # that go on
