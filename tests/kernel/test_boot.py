@@ -114,8 +114,8 @@ def attached(machine: Machine) -> Machine:
 
 @pytest.fixture
 def idle(machine: Machine) -> Machine:
-    """With nothing attached."""
-    machine("systemctl stop schedkit")
+    """With nothing attached, and a unit that nothing has happened to yet."""
+    machine("systemctl stop schedkit; systemctl reset-failed schedkit")
     assert machine.kernel() == ("disabled", "")
     return machine
 
