@@ -145,3 +145,25 @@ def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the
     ending = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
 
     assert (ending.course, ending.trouble) == (Course.ENDED, "")
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_a_shutdown_has_ended_is_stopped_in_order_without_its_runtime(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    supervision(monkeypatch, Runtime("inspect")).stop()
+
+    assert "its container may still be there: Podman does not answer" in capsys.readouterr().err
+
+
+def test_a_program_that_goes_on_without_its_runtime_was_not_stopped(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "_PATIENCE_S", 0)
+    monkeypatch.setattr(supervise, "_POLL_S", 0)
+    (machine / "proc/7").mkdir()
+    (machine / "proc/7/stat").write_text(f"7 (fifo) {' '.join(['1'] * 40)}\n")
+    going_on = OURS._replace(state=State.RUNNING, pid=7)
+
+    with pytest.raises(SilentError):
+        supervision(monkeypatch, Runtime("inspect", container=going_on)).stop()

@@ -18,7 +18,7 @@ from schedkit.model.exits import exits_since, last_words
 from schedkit.model.kernel import SchedExt
 from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
 from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
-from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, joined, problem
@@ -108,11 +108,19 @@ class Supervision:
             return ending
 
     def stop(self) -> None:
-        """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone."""
+        """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone.
+
+        A machine that is shut down may have ended its program, and will not start its runtime any more.
+        """
         with locking.exclusive(wiring.LOCK, "stop"):
-            if (found := self._found()) is None:
-                return
-            self._remove(found)
+            try:
+                if (found := self._found()) is None:
+                    return
+                self._remove(found)
+            except NotAnsweringError as error:
+                if not self._program_ends():
+                    raise
+                tell(f"its container may still be there: {_words(error)}")
             if remains := left_in_kernel(hosts.settled(wiring.ROOT)):
                 raise problem(remains)
 
@@ -151,6 +159,15 @@ class Supervision:
         except NoSuchContainerError:
             return None
         return hosts.Found(self.container.driver, found).known
+
+    def _program_ends(self) -> bool:
+        """Whether it is gone, or goes by itself within a few seconds."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while processes.life(wiring.ROOT, self.container.pid).is_going_on:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
 
     def _is_attached(self, found: Known) -> bool:
         # a runtime may be slow to notice that its program has ended
