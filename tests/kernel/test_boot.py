@@ -21,6 +21,8 @@ _CHOICE = "etc/schedkit/boot.env"
 _TIMEOUT_S = 180  # each start of Python takes seconds in an emulated guest
 _PATIENCE = "[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n"  # emulated, beside others
 _REFERENCE = "registry.rig.test/rig"
+# powered off, a machine stays for a last look
+_POWEROFF = "[Unit]\nSuccessAction=none\n[Service]\nType=oneshot\nExecStart=true\n"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -97,6 +99,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     files = {
         "etc/systemd/system/schedkit.service": _UNIT.read_text(),
         "etc/systemd/system/schedkit.service.d/emulated.conf": _PATIENCE,
+        "etc/systemd/system/systemd-poweroff.service.d/rig.conf": _POWEROFF,
         _CHOICE: choice("fifo"),
     }
     systemd.lay_root(root, files, {"schedkit.service": "multi-user.target"})
@@ -114,8 +117,8 @@ def attached(machine: Machine) -> Machine:
 
 @pytest.fixture
 def idle(machine: Machine) -> Machine:
-    """With nothing attached."""
-    machine("systemctl stop schedkit")
+    """With nothing attached, and a unit that nothing has happened to yet."""
+    machine("systemctl stop schedkit; systemctl reset-failed schedkit")
     assert machine.kernel() == ("disabled", "")
     return machine
 
@@ -220,3 +223,12 @@ def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_w
 
     said = machine("systemd-analyze security --threshold=40 schedkit.service; echo $?")
     assert said.splitlines()[-1] == "0", said
+
+
+def test_a_machine_that_is_powered_off_leaves_no_failure_behind(attached: Machine) -> None:
+    """The last one: nothing starts on this machine any more, Podman included."""
+    attached("systemctl start --no-block poweroff.target")
+    attached.await_state("inactive")
+
+    assert attached.shows("Result") == ["success"], attached.journal()
+    assert attached.kernel() == ("disabled", "")

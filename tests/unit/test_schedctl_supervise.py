@@ -236,7 +236,11 @@ def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_stop_that_fails_names_what_the_kernel_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervise, "_PATIENCE_S", 0)
+    monkeypatch.setattr(supervise, "_POLL_S", 0)
     runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
     watched = supervision(monkeypatch, runtime)
     runtime.failing = "inspect"
@@ -295,3 +299,25 @@ def test_an_end_that_was_seen_is_told_apart_from_one_that_left_its_scheduler(
 
     assert ended.exit_code == code
     assert ("the kernel still runs fifo" in ended.stderr) is is_left
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_a_shutdown_has_ended_is_stopped_in_order_without_its_runtime(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    supervision(monkeypatch, Runtime("inspect")).stop()
+
+    assert "its container may still be there: Podman does not answer" in capsys.readouterr().err
+
+
+def test_what_outlives_a_program_that_a_shutdown_has_ended_is_ejected_without_its_runtime(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+    kernel.end()
+    runtime.failing = "inspect"
+
+    watched.stop()
+
+    assert kernel.ejections == 1

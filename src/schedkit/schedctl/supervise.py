@@ -29,7 +29,7 @@ from schedkit.model.supervision import (
     may_be_of_silent,
     plan_end,
 )
-from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, joined, problem
@@ -141,13 +141,23 @@ class Supervision:
         """Stop and remove it, once the kernel has let go of it."""
         try:
             with locking.exclusive(wiring.LOCK, "stop"):
-                self._remove(self._found())
+                self._end()
         except (Problem, ContainerRuntimeError) as error:
             why = "; ".join(filter(None, (_words(error), _told(self._left()))))
             remedy = "stop it by hand: `schedctl stop`, or `schedctl reset`"
             raise Problem(f"{self.container.name} was not stopped", why=why, remedy=remedy) from error
         if left := self._left():
             raise problem(left)
+
+    def _end(self) -> None:
+        """A machine that is shut down may have ended its program, and will not start its runtime any more."""
+        try:
+            self._remove(self._found())
+        except NotAnsweringError as error:
+            if not self._program_ends():
+                raise
+            tell(f"its container may still be there: {_words(error)}")
+            self._remove(None)
 
     def answer(self, *, stopped_by_us: bool) -> Answer:
         """The end that was in order."""
@@ -190,6 +200,15 @@ class Supervision:
         except NoSuchContainerError:
             return None
         return hosts.Found(self.container.driver, found).known
+
+    def _program_ends(self) -> bool:
+        """Whether it is gone, or goes by itself within a few seconds."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._life.is_going_on:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
 
     def _is_back(self, found: Known) -> bool:
         """Whether a failed switch has brought it back; then that is what is stayed with from now on."""
