@@ -18,9 +18,14 @@ from rig.machines import Machine
 from rig.podman import Podman
 
 # the 7.x kernels of Debian's releases so far describe their functions in a way that real schedulers refuse
-pytestmark = [pytest.mark.kernel("6", has_cx16=True), pytest.mark.full]
+pytestmark = [
+    pytest.mark.kernel("6", has_cx16=True),
+    pytest.mark.full,
+    # to build them all; a guest that hangs is given up much earlier
+    pytest.mark.timeout(3 * 3600),
+]
 
-SCHEDULERS = ("scx_bpfland", "scx_rusty")
+SCHEDULERS = ("scx_bpfland", "scx_rusty", "scx_lavd")
 BPF_AND_PERFMON = 1 << 39 | 1 << 38
 TIMEOUT_S = 240
 
