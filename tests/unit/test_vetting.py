@@ -10,19 +10,22 @@ import pytest
 
 from rig.cases import (
     MOVED,
+    NOW,
     SIGNED,
     SIGNED_IMAGE,
+    crash,
     observation,
     pod,
     running,
     schedext,
     trusted,
+    waiting,
     with_image,
 )
 from rig.plans import plan
 from schedkit.model.conditions import Reason
 from schedkit.model.fleets import Fleet
-from schedkit.model.observed import Observation
+from schedkit.model.observed import ContainerStatus, Observation, Pod
 from schedkit.model.plans import (
     CreateDaemonSet,
     DeleteDaemonSet,
@@ -264,33 +267,72 @@ def test_an_image_that_users_pinned_themselves_is_rendered_as_it_stands() -> Non
     assert vet(replace(at, daemon_set=with_image(at.schedext, PINNED))).verified.reason is Reason.VERIFIED
 
 
-def by_tag(digest: str, updated: int = 1) -> Observation:
-    """Under `warn`, with a good verdict about GOOD; the one pod's node says what it runs."""
+RUNS_OTHER = f"registry.example/scheds/rusty@{NEWER}"
+
+
+def by_tag(container: ContainerStatus, *others: Pod, updated: int = 1) -> Observation:
+    """Under `warn`, with a good verdict about GOOD; of one pod only its node says what it runs."""
     owner = schedext(sched=IMAGE)
-    container = msgspec.structs.replace(running(), image_id=digest)
     there = with_image(owner, IMAGE)
     status = msgspec.structs.replace(there.status, updated_number_scheduled=updated)
     there = msgspec.structs.replace(there, status=status)
-    return observation(owner, pod(container=container), daemon_set=there, rules=WARN, verdict=trusted())
+    pods = (pod(container=container, image=IMAGE), *others)
+    return observation(owner, *pods, daemon_set=there, rules=WARN, verdict=trusted())
 
 
-def test_a_good_word_about_a_tag_is_none_about_pods_that_run_something_else() -> None:
-    at = by_tag(f"registry.example/scheds/rusty@{NEWER}")
+def pulled(digest: str, container: ContainerStatus | None = None) -> ContainerStatus:
+    """A container of which its node says this; it runs, unless said otherwise."""
+    return msgspec.structs.replace(container or running(), image_id=digest)
 
-    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
-    assert f"pods run {NEWER}, which was not verified" in vet(at).verified.message
-    assert vet(at).obstacle is None
+
+def ending(one: Pod) -> Pod:
+    """It was told to end, and takes its time."""
+    return msgspec.structs.replace(
+        one, metadata=msgspec.structs.replace(one.metadata, deletion_timestamp=NOW)
+    )
 
 
 @pytest.mark.parametrize(
     "at",
     [
-        by_tag(f"docker-pullable://registry.example/scheds/rusty@{GOOD}"),
-        by_tag(f"sha256:{'c' * 64}"),
-        by_tag(""),
-        by_tag(f"registry.example/scheds/rusty@{NEWER}", updated=0),
+        by_tag(pulled(RUNS_OTHER)),
+        by_tag(pulled(RUNS_OTHER, waiting("CrashLoopBackOff", crashed=crash()))),
+        by_tag(pulled(RUNS_OTHER), updated=0),
+        by_tag(pulled(PINNED), pod("node-2", pulled(RUNS_OTHER), image=STRANGER), updated=0),
+        by_tag(pulled(PINNED), pod("node-2", image=f"{STRANGER}@{NEWER}")),
+        by_tag(pulled(PINNED), ending(pod("node-2", pulled(RUNS_OTHER), image=IMAGE))),
     ],
-    ids=["the same", "of a configuration", "not known", "of an earlier template"],
+    ids=[
+        "it runs",
+        "it has ended, and is started again",
+        "its template is not the newest",
+        "on one node, as an earlier spec asked",
+        "on one node, by its digest",
+        "on one node, where it is to end",
+    ],
+)
+def test_a_good_word_about_an_image_is_none_about_pods_that_run_something_else(at: Observation) -> None:
+    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
+    assert f"pods run {NEWER}, which was not verified" in vet(at).verified.message
+    assert vet(at).obstacle is None
+
+
+def test_pods_that_run_something_else_are_replaced_by_a_digest_or_by_the_rollout() -> None:
+    by_old_template = by_tag(pulled(RUNS_OTHER), updated=0)
+
+    assert vet(by_tag(pulled(RUNS_OTHER))).verified.message.endswith(f"{PINNED}, which restarts them")
+    assert vet(by_old_template).verified.message.endswith("or when it is stuck, delete them")
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        by_tag(pulled(f"docker-pullable://registry.example/scheds/rusty@{GOOD}")),
+        by_tag(pulled(f"sha256:{'c' * 64}")),
+        by_tag(pulled("")),
+        by_tag(pulled(PINNED), pod("node-2", pulled(RUNS_OTHER), image=PINNED)),
+    ],
+    ids=["the same", "of a configuration", "not known", "another name of what the pod names by digest"],
 )
 def test_pods_that_run_what_was_verified_or_do_not_say_leave_it_verified(at: Observation) -> None:
     assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
@@ -352,7 +394,7 @@ def test_rules_that_became_unreadable_count_and_every_answer_says_so() -> None:
 def test_the_signer_is_in_the_status_and_a_second_look_changes_nothing() -> None:
     at = observation(
         schedext(sched=IMAGE),
-        pod(container=running()),
+        pod(container=running(), image=PINNED),
         daemon_set=with_image(schedext(sched=IMAGE), PINNED),
         rules=ENFORCE,
         verdict=trusted(),

@@ -16,6 +16,7 @@ class PodContainer(ApiType, frozen=True):
     """A container as its pod was admitted: policies may have changed it."""
 
     name: str = ""
+    image: str = ""
     security_context: SecurityContext | None = None
 
 
@@ -180,15 +181,16 @@ class Observation:
         return owner is not None and owner.uid == self.schedext.metadata.uid
 
     @property
-    def own_pods(self) -> tuple[Pod, ...]:
-        """The pods of our DaemonSet that nobody is deleting."""
+    def owned_pods(self) -> tuple[Pod, ...]:
+        """The pods of our DaemonSet, with those that are to end and may take their time."""
         if self.daemon_set is None or not self.is_ours:
             return ()
         uid = self.daemon_set.metadata.uid
         return tuple(
-            pod
-            for pod in self.pods
-            if pod.metadata.deletion_timestamp is None
-            and (owner := pod.metadata.controller) is not None
-            and owner.uid == uid
+            pod for pod in self.pods if (owner := pod.metadata.controller) is not None and owner.uid == uid
         )
+
+    @property
+    def own_pods(self) -> tuple[Pod, ...]:
+        """The pods of our DaemonSet that nobody is deleting."""
+        return tuple(pod for pod in self.owned_pods if pod.metadata.deletion_timestamp is None)

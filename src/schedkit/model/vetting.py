@@ -15,7 +15,7 @@ from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.differences import differences, is_legacy
 from schedkit.model.images import Digest, InvalidReference, parse_reference
 from schedkit.model.objects import CONTAINER, render
-from schedkit.model.observed import Observation
+from schedkit.model.observed import Observation, Pod
 from schedkit.model.schedext import Condition, ConditionStatus, ConditionType
 from schedkit.model.trust import Verified
 from schedkit.model.trustrules import Rules, TrustMode
@@ -245,33 +245,43 @@ def pods_run_by_tag_alone(case: Case) -> Finding | None:
 
 
 def pods_run_another_image(case: Case) -> Finding | None:
-    """The good word is about what the tag means by now; what pods pulled before may be anything."""
+    """The good word is about one image; what pods pulled before, by whatever name, may be anything."""
     if (running := _unverified_digest(case)) is None or not isinstance(case.verdict, Trusted):
         return None
     words = f"{_signed(case.verdict.verified)}, but pods run {running}, which was not verified"
-    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
+    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
 
 
 def _unverified_digest(case: Case) -> str | None:
-    """What a pod runs by the tag that is not what the tag was verified to mean; None: nothing is known."""
-    daemon_set = case.observation.daemon_set
-    if not case.is_loose or not isinstance(case.verdict, Trusted) or daemon_set is None:
+    """What a pod runs, or ran last, that is not what was verified; None: nothing is known."""
+    if not isinstance(case.verdict, Trusted):
         return None
-    if not daemon_set.is_rolled_out:
-        return None  # some pods still run what an earlier spec asked for
     others = _running_digests(case.observation) - {str(case.verdict.verified.digest)}
     return min(others, default=None)  # the same one at each look
 
 
 def _running_digests(observation: Observation) -> set[str]:
-    """Of the images that pods run; runtimes that name no digest, or that of something else, say nothing."""
-    running = (
-        container.image_id.rpartition("@")
-        for pod in observation.own_pods
-        for container in pod.status.container_statuses
-        if container.name == CONTAINER and container.state.running is not None
-    )
-    return {digest for _, at, digest in running if at}
+    """Of the images that pods were bound to or pulled; runtimes that name no digest say nothing."""
+    images = {_image_of(pod) for pod in observation.owned_pods}
+    return {digest for _, at, digest in (image.rpartition("@") for image in images) if at}
+
+
+def _image_of(pod: Pod) -> str:
+    """By the digest that the pod itself names, else by the one that its node says, whatever came of it.
+
+    A container that has ended has done what it was made for, and may do it again.
+    """
+    asked = next((each.image for each in pod.spec.containers if each.name == CONTAINER), "")
+    if "@" in asked:
+        return asked
+    return next((each.image_id for each in pod.status.container_statuses if each.name == CONTAINER), "")
+
+
+def _how_to_replace(case: Case) -> str:
+    daemon_set = case.observation.daemon_set
+    if case.is_loose and daemon_set is not None and daemon_set.is_rolled_out:
+        return _how_to_pin(case)
+    return "the rollout ends them; with the update strategy OnDelete, or when it is stuck, delete them"
 
 
 def _how_to_pin(case: Case) -> str:
