@@ -198,6 +198,20 @@ def test_rules_and_keys_are_those_of_one_version(mounted: MountedRules) -> None:
     assert (document, key) == (yaml.safe_load(POLICY), ONE)
 
 
+@pytest.mark.parametrize(
+    ("name", "key"), [("../keys/a.pub", ONE), ("keys/a.pub", TWO), ("..data/a.pub", ONE), ("a.pub", ONE)]
+)
+def test_files_may_lie_in_other_volumes_than_the_rules_that_name_them(
+    mounted: MountedRules, name: str, key: bytes
+) -> None:
+    mounted.write({"trust.yaml": b"policy: {keys: [{path: " + name.encode() + b"}]}\n", "a.pub": ONE})
+    for volume, content in ((mounted.folder.parent / "keys", ONE), (mounted.folder / "keys", TWO)):
+        volume.mkdir()
+        (volume / "a.pub").write_bytes(content)
+
+    assert rulereader.read(mounted.folder / "trust.yaml").files == {name: key}
+
+
 def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
     mounted.write({"trust.yaml": b"mode: warn\n"})
     ends = [BrokenOffError("it ended by signal 9")]
