@@ -6,9 +6,11 @@ import datetime as dt
 
 import pytest
 
+from schedkit.model import manifests
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci import rootfiles
+from schedkit.oci.contents import content_of, index_of
 from schedkit.oci.errors import (
     NotFound,
     Refused,
@@ -18,7 +20,7 @@ from schedkit.oci.errors import (
     Uncertified,
     Unreachable,
 )
-from schedkit.sked.verifier import told, with_age
+from schedkit.sked.verifier import parts_of, told, with_age
 from schedkit.sked.verifierprotocol import NEWER_ROOT, Request
 
 
@@ -83,3 +85,12 @@ def test_whoever_has_to_log_in_is_told_where_the_operator_looks(auth_file: str |
 
     assert words in why
     assert "podman" not in why
+
+
+def test_the_parts_of_an_index_are_what_it_lists_and_a_manifest_has_none() -> None:
+    platforms = [content_of(data).descriptor for data in (b"one", b"two")]
+    of_docker = manifests.render_index(platforms).replace(b"oci.image.index.v1", b"docker.x")
+
+    assert parts_of(index_of(platforms)) == tuple(str(each.digest) for each in platforms)
+    assert parts_of(content_of(manifests.render_manifest(config=platforms[0]))) == ()
+    assert parts_of(content_of(of_docker, manifests.IMAGE_INDEX)) == (), "what is no index lists nothing"

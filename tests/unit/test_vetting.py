@@ -313,7 +313,7 @@ def ending(one: Pod) -> Pod:
 )
 def test_a_good_word_about_an_image_is_none_about_pods_that_run_something_else(at: Observation) -> None:
     assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
-    assert f"pods run {NEWER}, which was not verified" in vet(at).verified.message
+    assert f"but pods run {NEWER}, and who signed that is not known" in vet(at).verified.message
     assert vet(at).obstacle is None
 
 
@@ -336,6 +336,25 @@ def test_pods_that_run_something_else_are_replaced_by_a_digest_or_by_the_rollout
 )
 def test_pods_that_run_what_was_verified_or_do_not_say_leave_it_verified(at: Observation) -> None:
     assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
+
+
+def test_what_pods_still_run_was_verified_before_its_tag_was_moved() -> None:
+    earlier = trusted(NEWER, signer="qa@example")
+    at = replace(by_tag(pulled(RUNS_OTHER)), vouched=(earlier, trusted()))
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "qa@example")
+    words = f"{GOOD} was signed by ci@example; pods still run {NEWER}, signed by qa@example"
+    assert vet(at).verified.message == words
+    mixed = by_tag(pulled(RUNS_OTHER), pod("node-2", pulled(f"x@sha256:{'c' * 64}"), image=IMAGE))
+    assert vet(replace(mixed, vouched=at.vouched)).verified.reason is Reason.NOT_PINNED
+
+
+def test_runtimes_that_name_the_manifest_of_a_platform_run_what_was_verified() -> None:
+    whole = replace(trusted(), parts=frozenset({NEWER}))
+    at = replace(by_tag(pulled(RUNS_OTHER)), verdict=whole)
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
+    assert vet(at).verified.message == f"{GOOD} was signed by ci@example"
 
 
 def test_whoever_is_held_back_can_still_be_suspended() -> None:

@@ -9,7 +9,7 @@ from schedkit.model.daemonsets import DaemonSet, OwnedMeta, SecurityContext
 from schedkit.model.schedext import ObjectMeta, SchedExt
 from schedkit.model.schema import ApiType, Unique
 from schedkit.model.trustrules import Rules
-from schedkit.model.verdicts import Verdict
+from schedkit.model.verdicts import Trusted, Verdict
 
 
 class PodContainer(ApiType, frozen=True):
@@ -172,6 +172,7 @@ class Observation:
     rules: Rules | None = field(default_factory=Rules)
     complaint: str = ""  # why the administrator's rules cannot be read; empty: they can
     verdict: Verdict | None = None  # about the image; None: there is none yet
+    vouched: tuple[Trusted, ...] = ()  # good verdicts by this policy about what it named before, too
     is_policy_new: bool = False  # what was answered last was answered by another policy
 
     @property

@@ -40,6 +40,7 @@ class Case:
 
     observation: Observation
     present: str | None  # the image in our DaemonSet, if it is the spec's; None: there is none such
+    running: frozenset[str] = frozenset()  # digests of what pods run, as far as they are known
 
     @property
     def wanted(self) -> str:
@@ -84,7 +85,7 @@ def question_of(observation: Observation) -> Question | None:
 
 def vet(observation: Observation) -> Vetted:
     """Decide it from what is known now."""
-    case = _case(observation)
+    case = replace(_case(observation), running=_running_digests(observation))
     verified = _with_complaint(_first(VERIFIED, case), observation)
     if case.present is not None and _is_unchanged(observation, case.present):
         return Vetted(case.present, verified, None, _signer(case))
@@ -144,10 +145,11 @@ def _signer(case: Case) -> str:
     if case.verdict is None and _earlier_answer(case) is not None:
         before = case.observation.schedext.status
         return before.signer if before else ""
-    if _unverified_digest(case) is not None:
+    if not isinstance(case.verdict, Trusted) or _unverified_digest(case) is not None:
         return ""  # status.image, beside it, is not what they signed
+    of_those_that_run = (each for each in _good_words(case) if any(map(each.covers, case.running)))
     # it is a stranger's word, and the API server takes no longer one
-    return legible(case.verdict.verified.signer)[:MAX_MESSAGE] if isinstance(case.verdict, Trusted) else ""
+    return legible(next(of_those_that_run, case.verdict).verified.signer)[:MAX_MESSAGE]
 
 
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:
@@ -248,22 +250,31 @@ def pods_run_another_image(case: Case) -> Finding | None:
     """The good word is about one image; what pods pulled before, by whatever name, may be anything."""
     if (running := _unverified_digest(case)) is None or not isinstance(case.verdict, Trusted):
         return None
-    words = f"{_signed(case.verdict.verified)}, but pods run {running}, which was not verified"
+    words = f"{_signed(case.verdict.verified)}, but pods run {running}, and who signed that is not known here"
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
 
 
 def _unverified_digest(case: Case) -> str | None:
-    """What a pod runs, or ran last, that is not what was verified; None: nothing is known."""
+    """What a pod runs, or ran last, that nobody is known to vouch for; None: nothing is known."""
     if not isinstance(case.verdict, Trusted):
         return None
-    others = _running_digests(case.observation) - {str(case.verdict.verified.digest)}
+    good = _good_words(case)
+    others = (digest for digest in case.running if not any(each.covers(digest) for each in good))
     return min(others, default=None)  # the same one at each look
 
 
-def _running_digests(observation: Observation) -> set[str]:
+def _good_words(case: Case) -> tuple[Trusted, ...]:
+    """About what the image's name means, and what it meant before, the newest first."""
+    now = (case.verdict,) if isinstance(case.verdict, Trusted) else ()
+    return (*now, *reversed(case.observation.vouched))
+
+
+def _running_digests(observation: Observation) -> frozenset[str]:
     """Of the images that pods were bound to or pulled; runtimes that name no digest say nothing."""
+    if observation.rules is None or observation.rules.mode is TrustMode.OFF:
+        return frozenset()  # nobody wants to know, and a fleet has many
     images = {_image_of(pod) for pod in observation.owned_pods}
-    return {digest for _, at, digest in (image.rpartition("@") for image in images) if at}
+    return frozenset(digest for _, at, digest in (image.rpartition("@") for image in images) if at)
 
 
 def _image_of(pod: Pod) -> str:
@@ -351,7 +362,16 @@ def tag_has_moved(case: Case) -> Finding | None:
 
 def somebody_trusted_signed_it(case: Case) -> Finding | None:
     """When no check found anything."""
-    return yes(Reason.VERIFIED, _signed(case.verdict.verified)) if isinstance(case.verdict, Trusted) else None
+    if not isinstance(case.verdict, Trusted):
+        return None
+    others = sorted(digest for digest in case.running if not case.verdict.covers(digest))
+    still = [f"pods still run {_signed_as(digest, case)}" for digest in others[:1]]
+    return yes(Reason.VERIFIED, "; ".join((_signed(case.verdict.verified), *still)))
+
+
+def _signed_as(digest: str, case: Case) -> str:
+    (before, *_) = (each for each in _good_words(case) if each.covers(digest))
+    return f"{digest}, signed by {before.verified.signer}"
 
 
 def _signed(verified: Verified) -> str:
