@@ -608,27 +608,6 @@ def test_a_question_outlives_rules_that_change_and_change_back() -> None:
     asyncio.run(play())
 
 
-def test_an_answer_by_an_earlier_policy_is_known_as_one() -> None:
-    async def play() -> None:
-        folder = RuleFolder(None, TrustMode.ENFORCE)
-        verifications = Verifications(folder, Access(), interval_s=600, command=verifier(DISTRUSTS))
-        assert not asked(verifications).is_policy_new, "a manager that starts does not know"
-        await verifications.verify(KEY)
-        assert not asked(verifications).is_policy_new
-
-        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE)
-        assert asked(verifications).is_policy_new
-        assert asked(verifications).is_policy_new, "until it is answered"
-        await verifications.verify(KEY)
-        assert not asked(verifications).is_policy_new
-
-        folder.rules = built_in_rules(TrustMode.ENFORCE)
-        verifications.forget(KEY)
-        assert not asked(verifications).is_policy_new
-
-    asyncio.run(play())
-
-
 def test_a_schedext_that_is_gone_is_forgotten() -> None:
     async def play() -> None:
         verifications = made(DISTRUSTS)

@@ -33,7 +33,7 @@ from schedkit.model.plans import (
     WriteStatus,
     plan_daemon_set,
 )
-from schedkit.model.schedext import Condition, ConditionStatus, SchedExtStatus
+from schedkit.model.schedext import Condition, ConditionStatus, SchedExt, SchedExtStatus, Verification
 from schedkit.model.status import compute_status
 from schedkit.model.trust import InvalidPolicy
 from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
@@ -374,7 +374,8 @@ def test_what_is_held_back_is_not_deployed_and_the_refusal_says_why_everywhere()
     assert obstacle.message == "it was signed by a stranger (step 13 of verification)"
 
 
-def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> None:
+def answered(policy: str = ENFORCE.fingerprint, generation: int = 1) -> SchedExt:
+    """A SchedExt of which an earlier manager said, by that policy, that GOOD was signed."""
     earlier = Condition(
         type="Verified",
         status=ConditionStatus.TRUE,
@@ -382,25 +383,55 @@ def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> Non
         reason="Verified",
         message="it was signed by ci@example",
     )
-    asked = msgspec.structs.replace(
-        schedext(sched=IMAGE), status=SchedExtStatus(signer="ci@example", conditions=(earlier,))
-    )
-    at = replace(seen(ENFORCE, has=PINNED), schedext=asked)
+    rests_on = Verification(policy=policy, digest=GOOD)
+    status = SchedExtStatus(signer="ci@example", verification=rests_on, conditions=(earlier,))
+    return msgspec.structs.replace(schedext(sched=IMAGE, generation=generation), status=status)
+
+
+def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> None:
+    at = replace(seen(ENFORCE, has=PINNED), schedext=answered())
+    at = replace(at, pods=(pod(container=running(), image=PINNED),))
 
     assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
-    by_new_policy = vet(replace(at, is_policy_new=True))
-    assert (by_new_policy.verified.reason, by_new_policy.signer) == (Reason.VERIFYING, "")
-    changed = msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, generation=2))
-    assert vet(replace(at, schedext=changed)).verified.reason is Reason.VERIFYING
+    assert compute_status(at, Fleet()).verification == Verification(policy=ENFORCE.fingerprint, digest=GOOD)
+
+
+@pytest.mark.parametrize(
+    ("asked", "image"),
+    [
+        (answered(policy=parse_rules({"policy": {}}, str.encode, TrustMode.OFF).fingerprint), PINNED),
+        (answered(policy=""), PINNED),
+        (msgspec.structs.replace(answered(), status=SchedExtStatus()), PINNED),
+        (answered(generation=2), PINNED),
+        (answered(), f"{IMAGE}@{NEWER}"),
+    ],
+    ids=[
+        "it was by another policy",
+        "by which policy is not known",
+        "there is none",
+        "it was about another spec",
+        "pods run something else by now",
+    ],
+)
+def test_an_earlier_answer_does_not_stand_where(asked: SchedExt, image: str) -> None:
+    at = replace(seen(ENFORCE, has=PINNED), schedext=asked, pods=(pod(container=running(), image=image),))
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "Verifying"), "")
+    assert compute_status(at, Fleet()).verification is None
+
+
+def test_a_status_says_which_policy_decided_and_about_what() -> None:
+    by_it = [
+        compute_status(seen(*case), Fleet()).verification
+        for case in ((WARN, trusted()), (WARN, UNTRUSTED), (WARN, OUTAGE), (OFF, None), (None, None))
+    ]
+
+    nothing = Verification(policy=WARN.fingerprint)
+    assert by_it == [Verification(policy=WARN.fingerprint, digest=GOOD), nothing, nothing, None, None]
 
 
 def test_an_earlier_answer_lets_nothing_new_run() -> None:
-    earlier = Condition(
-        type="Verified", status=ConditionStatus.TRUE, observed_generation=1, reason="Verified", message="once"
-    )
-    asked = msgspec.structs.replace(schedext(sched=IMAGE), status=SchedExtStatus(conditions=(earlier,)))
-
-    assert rendered(replace(seen(ENFORCE), schedext=asked)) is None
+    assert rendered(replace(seen(ENFORCE), schedext=answered())) is None
 
 
 def test_rules_that_became_unreadable_count_and_every_answer_says_so() -> None:
@@ -444,12 +475,7 @@ def test_nothing_is_asked_about_what_may_not_run() -> None:
 
 
 def test_an_earlier_answer_does_not_outlive_the_right_to_run() -> None:
-    earlier = Condition(
-        type="Verified", status=ConditionStatus.TRUE, observed_generation=1, reason="Verified", message="once"
-    )
-    status = SchedExtStatus(signer="ci@example", conditions=(earlier,))
-    asked = msgspec.structs.replace(schedext(sched=IMAGE), status=status)
-    found = vet(replace(seen(replace(ENFORCE, allowed_images=()), has=PINNED), schedext=asked))
+    found = vet(replace(seen(replace(ENFORCE, allowed_images=()), has=PINNED), schedext=answered()))
 
     assert (found.verified.reason, found.signer) == (Reason.NOT_ALLOWED, "")
 

@@ -173,7 +173,6 @@ class Observation:
     complaint: str = ""  # why the administrator's rules cannot be read; empty: they can
     verdict: Verdict | None = None  # about the image; None: there is none yet
     vouched: tuple[Trusted, ...] = ()  # good verdicts by this policy about what it named before, too
-    is_policy_new: bool = False  # what was answered last was answered by another policy
 
     @property
     def is_ours(self) -> bool:

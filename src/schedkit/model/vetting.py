@@ -16,7 +16,13 @@ from schedkit.model.differences import differences, is_legacy
 from schedkit.model.images import Digest, InvalidReference, parse_reference
 from schedkit.model.objects import CONTAINER, render
 from schedkit.model.observed import Observation, Pod
-from schedkit.model.schedext import Condition, ConditionStatus, ConditionType
+from schedkit.model.schedext import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    SchedExtStatus,
+    Verification,
+)
 from schedkit.model.trust import Verified
 from schedkit.model.trustrules import Rules, TrustMode
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
@@ -32,6 +38,7 @@ class Vetted:
     verified: Finding
     obstacle: Finding | None  # why nothing new or changed may run; None: it may, or nothing is
     signer: str  # empty: not known
+    rests_on: Verification | None  # what `verified` does; None: nobody has looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +94,12 @@ def vet(observation: Observation) -> Vetted:
     """Decide it from what is known now."""
     case = replace(_case(observation), running=_running_digests(observation))
     verified = _with_complaint(_first(VERIFIED, case), observation)
+    known = (_signer(case), _rests_on(case))
     if case.present is not None and _is_unchanged(observation, case.present):
-        return Vetted(case.present, verified, None, _signer(case))
+        return Vetted(case.present, verified, None, *known)
     obstacle = next((found for check in OBSTACLES if (found := check(case)) is not None), None)
     shown = _with_complaint(obstacle, observation) if obstacle else None
-    return Vetted(_image(case), verified, shown, _signer(case))
+    return Vetted(_image(case), verified, shown, *known)
 
 
 def _first(checks: tuple[Check, ...], case: Case) -> Finding:
@@ -150,6 +158,16 @@ def _signer(case: Case) -> str:
     of_those_that_run = (each for each in _good_words(case) if any(map(each.covers, case.running)))
     # it is a stranger's word, and the API server takes no longer one
     return legible(next(of_those_that_run, case.verdict).verified.signer)[:MAX_MESSAGE]
+
+
+def _rests_on(case: Case) -> Verification | None:
+    before = case.observation.schedext.status
+    if question_of(case.observation) is None:
+        return None
+    if case.verdict is None:
+        return before.verification if before and _earlier_answer(case) is not None else None
+    digest = str(case.verdict.verified.digest) if isinstance(case.verdict, Trusted) else ""
+    return Verification(policy=_rules(case).fingerprint, digest=digest)
 
 
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:
@@ -302,10 +320,7 @@ def _how_to_pin(case: Case) -> str:
 
 
 def answer_is_on_its_way(case: Case) -> Finding | None:
-    """The last one about this very spec stands until then: a manager that starts takes nothing back.
-
-    But one by another policy may name a signer whom nobody trusts any more.
-    """
+    """The last one about this very spec stands until then: a manager that starts takes nothing back."""
     if case.verdict is not None:
         return None
     earlier = _earlier_answer(case)
@@ -320,14 +335,23 @@ _LASTING = frozenset(
 
 
 def _earlier_answer(case: Case) -> Condition | None:
+    """By the same policy: another may have trusted another signer. And about what pods still run."""
     schedext = case.observation.schedext
-    if case.observation.is_policy_new:
+    status = schedext.status or SchedExtStatus()
+    rests_on = status.verification
+    if rests_on is None or rests_on.policy != _rules(case).fingerprint:
         return None
-    for each in schedext.status.conditions if schedext.status else ():
+    for each in status.conditions:
         is_about_this = each.observed_generation == schedext.metadata.generation
         if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:
-            return each
+            return each if each.status != ConditionStatus.TRUE or _runs_only(rests_on.digest, case) else None
     return None
+
+
+def _runs_only(verified: str, case: Case) -> bool:
+    """Whether pods run nothing but that, and what somebody is known to vouch for."""
+    vouched = case.observation.vouched
+    return all(each == verified or any(one.covers(each) for one in vouched) for each in case.running)
 
 
 def nobody_is_known_to_look(case: Case) -> Finding | None:

@@ -81,7 +81,6 @@ class Verifications:
         self._asked: dict[Key, Question] = {}
         self._askers: Counter[Question] = Counter()
         self._known: dict[Question, _Known] = {}
-        self._answered_by: dict[Key, str] = {}  # the policy of the last answer, since this process runs
         self._vouched: dict[Key, tuple[str, tuple[Trusted, ...]]] = {}  # by which policy, and for what
         self._tell: Callable[[Key], None] = lambda _: None
         # one process at a time, whatever it does: two would need more memory than there is
@@ -114,13 +113,8 @@ class Verifications:
 
     def _with_verdict(self, key: Key, question: Question, ruled: Observation) -> Observation:
         known = self._known.get(question)
-        ruled = replace(ruled, vouched=self._vouch(key, question.policy, known.verdict if known else None))
-        if known is None:
-            return replace(
-                ruled, is_policy_new=self._answered_by.get(key, question.policy) != question.policy
-            )
-        self._answered_by[key] = question.policy
-        return replace(ruled, verdict=known.verdict)
+        verdict = known.verdict if known else None
+        return replace(ruled, verdict=verdict, vouched=self._vouch(key, question.policy, verdict))
 
     def _vouch(self, key: Key, policy: str, verdict: Verdict | None) -> tuple[Trusted, ...]:
         """All good verdicts about what this SchedExt named, as long as the policy is the same, the last ones.
@@ -138,7 +132,6 @@ class Verifications:
     def forget(self, key: Key) -> None:
         """The SchedExt is gone."""
         self._ask(key, None)
-        self._answered_by.pop(key, None)
         self._vouched.pop(key, None)
 
     def _ask(self, key: Key, question: Question | None) -> None:
