@@ -9,6 +9,7 @@ import pytest
 from schedkit.model import manifests
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import Refusal, Step
+from schedkit.model.trustrules import TrustMode, parse_rules
 from schedkit.oci import rootfiles
 from schedkit.oci.contents import content_of, index_of
 from schedkit.oci.errors import (
@@ -22,6 +23,7 @@ from schedkit.oci.errors import (
 )
 from schedkit.sked.verifier import parts_of, told, with_age
 from schedkit.sked.verifierprotocol import NEWER_ROOT, Request
+from schedkit.sked.wiring import old_root_warning
 
 
 def request(auth_file: str | None = None) -> Request:
@@ -70,6 +72,35 @@ def test_a_refusal_that_may_be_due_to_an_old_root_says_so(step: Step, days: int,
     assert ("400 days old" in refusal.why) is has_hint
     assert (NEWER_ROOT in refusal.why) is has_hint
     assert "schedctl" not in refusal.why, "there is none in a pod"
+
+
+KEYS = {"keys": [{"path": "a.pub"}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "is_told"),
+    [
+        ({"mode": "warn"}, True),
+        ({"mode": "enforce", "policy": {**KEYS, "requireLog": True}}, True),
+        (
+            {"mode": "enforce", "policy": {"repositories": [{"match": "r.io", **KEYS, "requireLog": True}]}},
+            True,
+        ),
+        ({"mode": "off"}, False),
+        ({"mode": "enforce", "policy": KEYS}, False),
+        ({"mode": "enforce", "policy": {**KEYS, "requireLog": True, "trustedRoot": "root.json"}}, False),
+    ],
+    ids=str,
+)
+def test_the_age_of_the_operators_own_root_is_told_where_somebody_asks_it(
+    document: object, is_told: bool
+) -> None:
+    taken = rootfiles.embedded().origin.taken
+    rules = parse_rules(document, str.encode, TrustMode.OFF)
+
+    assert (old_root_warning(rules, taken + dt.timedelta(days=400)) is not None) is is_told
+    assert old_root_warning(rules, taken) is None
+    assert old_root_warning(None, taken + dt.timedelta(days=400)) is None, "nothing is verified then"
 
 
 def test_how_long_a_registry_wants_to_be_left_alone_is_told() -> None:
