@@ -13,6 +13,7 @@ from schedkit.model.trustrules import TrustMode, parse_rules
 from schedkit.oci import rootfiles
 from schedkit.oci.contents import content_of, index_of
 from schedkit.oci.errors import (
+    Intercepted,
     NotFound,
     Refused,
     RegistryError,
@@ -40,9 +41,13 @@ def request(auth_file: str | None = None) -> Request:
     )
 
 
-@pytest.mark.parametrize("kind", [RegistryError, Unauthorized, Uncertified, Unreachable])
+@pytest.mark.parametrize("kind", [RegistryError, Unauthorized, Uncertified, Unreachable, Intercepted])
 def test_a_registry_that_was_not_heard_says_nothing_about_the_image(kind: type[RegistryError]) -> None:
     assert told(request(), kind("why")).kind == "unreachable"
+
+
+def test_who_says_that_it_is_not_there_must_be_a_registry() -> None:
+    assert told(request(), NotFound("404", is_hearsay=True)).kind == "unreachable"
 
 
 @pytest.mark.parametrize("kind", [InvalidReference, NotFound, Refused, TooLarge])

@@ -24,7 +24,7 @@ from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles
 from schedkit.oci.deadlines import within
-from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.proxies import read_proxies
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.rootfiles import DatedRoot
@@ -55,6 +55,8 @@ def told(request: Request, error: InvalidReference | Refusal | RegistryError) ->
     match error:
         case Refusal():
             return _distrusted(request, error.step, error.why)
+        case NotFound(is_hearsay=True) | Intercepted():
+            return _unreachable(request, str(error))
         case InvalidReference() | NotFound() | Refused():
             return _distrusted(request, Step.DIGEST, str(error))
         case Unauthorized():
