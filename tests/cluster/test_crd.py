@@ -121,7 +121,7 @@ def test_the_sample_is_accepted_as_it_stands_and_shown_in_columns(cluster: Contr
 
     columns = ["NAME", "SCHED", "DESIRED", "ATTACHED", "PODSREADY", "READY", "REASON", "AGE"]
     assert head.split() == columns
-    assert row.split()[:2] == ["scx-rusty", "ghcr.io/schedkit/scheds/scx_rusty:latest"]
+    assert row.split()[:2] == ["scx-rusty", "ghcr.io/schedkit/scx_rusty:latest"]
 
 
 def test_defaults_are_filled_in_by_the_api_server(cluster: ControlPlane, namespace: str) -> None:
