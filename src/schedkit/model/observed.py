@@ -164,7 +164,7 @@ class Observation:
     schedext: SchedExt
     now: datetime
     daemon_set: DaemonSet | None = None  # of the SchedExt's name, whoever it belongs to; None: there is none
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[Pod, ...] = ()  # of that DaemonSet, with those that are to end and may take their time
     events: tuple[Event, ...] = ()
     rival: SchedExt | None = None  # the oldest that may want the same nodes; None: nobody does
     refusal: str | None = None  # what the API server said to the last write of the DaemonSet; None: accepted
@@ -181,16 +181,15 @@ class Observation:
         return owner is not None and owner.uid == self.schedext.metadata.uid
 
     @property
-    def owned_pods(self) -> tuple[Pod, ...]:
-        """The pods of our DaemonSet, with those that are to end and may take their time."""
+    def own_pods(self) -> tuple[Pod, ...]:
+        """The pods of our DaemonSet that nobody is deleting."""
         if self.daemon_set is None or not self.is_ours:
             return ()
         uid = self.daemon_set.metadata.uid
         return tuple(
-            pod for pod in self.pods if (owner := pod.metadata.controller) is not None and owner.uid == uid
+            pod
+            for pod in self.pods
+            if pod.metadata.deletion_timestamp is None
+            and (owner := pod.metadata.controller) is not None
+            and owner.uid == uid
         )
-
-    @property
-    def own_pods(self) -> tuple[Pod, ...]:
-        """The pods of our DaemonSet that nobody is deleting."""
-        return tuple(pod for pod in self.owned_pods if pod.metadata.deletion_timestamp is None)

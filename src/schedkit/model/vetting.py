@@ -15,7 +15,8 @@ from schedkit.model.daemonsets import DaemonSet
 from schedkit.model.differences import differences, is_legacy
 from schedkit.model.images import Digest, InvalidReference, parse_reference
 from schedkit.model.objects import CONTAINER, render
-from schedkit.model.observed import Observation, Pod
+from schedkit.model.observed import Observation
+from schedkit.model.runningimages import running_digests
 from schedkit.model.schedext import (
     Condition,
     ConditionStatus,
@@ -92,7 +93,7 @@ def question_of(observation: Observation) -> Question | None:
 
 def vet(observation: Observation) -> Vetted:
     """Decide it from what is known now."""
-    case = replace(_case(observation), running=_running_digests(observation))
+    case = replace(_case(observation), running=running_digests(observation))
     verified = _with_complaint(_first(VERIFIED, case), observation)
     known = (_signer(case), _rests_on(case))
     if case.present is not None and _is_unchanged(observation, case.present):
@@ -285,25 +286,6 @@ def _good_words(case: Case) -> tuple[Trusted, ...]:
     """About what the image's name means, and what it meant before, the newest first."""
     now = (case.verdict,) if isinstance(case.verdict, Trusted) else ()
     return (*now, *reversed(case.observation.vouched))
-
-
-def _running_digests(observation: Observation) -> frozenset[str]:
-    """Of the images that pods were bound to or pulled; runtimes that name no digest say nothing."""
-    if observation.rules is None or observation.rules.mode is TrustMode.OFF:
-        return frozenset()  # nobody wants to know, and a fleet has many
-    images = {_image_of(pod) for pod in observation.owned_pods}
-    return frozenset(digest for _, at, digest in (image.rpartition("@") for image in images) if at)
-
-
-def _image_of(pod: Pod) -> str:
-    """By the digest that the pod itself names, else by the one that its node says, whatever came of it.
-
-    A container that has ended has done what it was made for, and may do it again.
-    """
-    asked = next((each.image for each in pod.spec.containers if each.name == CONTAINER), "")
-    if "@" in asked:
-        return asked
-    return next((each.image_id for each in pod.status.container_statuses if each.name == CONTAINER), "")
 
 
 def _how_to_replace(case: Case) -> str:
