@@ -36,10 +36,9 @@ class Trust(msgspec.Struct, frozen=True):
 
     def admit(self, source: Source, reference: Reference) -> Verified:
         """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
-        from schedkit.oci import verdicts  # noqa: PLC0415 - `verify` does without
+        from schedkit.oci.verdicts import Verdicts, verify_once  # noqa: PLC0415 - `verify` does without
 
-        kept = verdicts.Verdicts(verdicts.default_folder(os.environ, home()))
-        return verdicts.verify_once(kept, source, reference, self.policy, self.document)
+        return verify_once(Verdicts(_kept_folder()), source, reference, self.policy, self.document)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
@@ -81,9 +80,16 @@ def read_trust(path: str | None) -> Trust:
 
 
 def _read_policy(path: str) -> TrustPolicy:
-    from schedkit.oci.policyfiles import read_policy  # noqa: PLC0415 - YAML, which the built-in one needs none of
+    from schedkit.oci.policyfiles import read_policy  # noqa: PLC0415 - the built-in one needs no files
+    from schedkit.oci.readings import Readings  # noqa: PLC0415 - as above
 
-    return read_policy(Path(path))
+    return read_policy(Path(path), Readings(_kept_folder()).load)
+
+
+def _kept_folder() -> Path:
+    from schedkit.oci.verdicts import default_folder  # noqa: PLC0415 - as above
+
+    return default_folder(os.environ, home())
 
 
 def root_folder(environment: Mapping[str, str]) -> Path:
