@@ -62,17 +62,15 @@ trust_policy_option = option("trust_policy")  # of every verb that verifies
 
 def read_trust(path: str | None) -> Trust:
     """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
-    policy = _read_policy(path) if path else default_policy()
-    usual = rootfiles.current(root_folder(os.environ))
-    document, origin = rootfiles.document_for(policy, usual), path or DEFAULT
+    policy, origin = _read_policy(path) if path else default_policy(), path or DEFAULT
     if policy.trusted_root is not None:
-        return Trust(policy, origin, document, policy.trusted_root.path, None)
-    today = datetime.now(UTC).date()
+        return Trust(policy, origin, policy.trusted_root.content, policy.trusted_root.path, None)
+    usual, today = rootfiles.current(root_folder(os.environ)), datetime.now(UTC).date()
     warning = usual.warning(today)
     return Trust(
         policy,
         origin,
-        document,
+        usual.document,
         usual.origin.source,
         usual.age(today).days,
         (warning,) if warning else (),
