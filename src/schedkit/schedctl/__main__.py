@@ -13,8 +13,8 @@ def main() -> None:
     """Run the command line.
 
     A sixth of a short command's time would go into looking for garbage: while code is loaded, which makes
-    none, and at the end, when the kernel takes all memory back anyway. Another tenth would go into compiling
-    expressions that libraries have and the command does not use.
+    none, and at the end, when the kernel takes all memory back anyway. A tenth of `verify` would go into
+    compiling expressions that libraries have and nobody uses.
     """
     gc.set_threshold(_RARELY)
     with compiled_late():

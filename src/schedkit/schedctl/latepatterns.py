@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
 Libraries compile theirs while they are imported, and a command uses few of them: one of `cryptography`'s
-takes longer to compile than a signature to judge.
+takes as long to compile as a signature to judge.
 """
 
 from __future__ import annotations
