@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -30,7 +29,6 @@ _LARGEST_RECEIPT = 64 * 1024
 _API_VERSION = "docker-distribution-api-version"
 _NOT_ITS_OWN = ", but not as registries do: a proxy may have answered in its place"
 ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"}
-_dice = random.SystemRandom()
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -129,15 +127,18 @@ class Connection:
         raise failure(response)
 
     def _find_scheme(self, ends: float) -> str:
-        """https; plain HTTP only where it is allowed, and only if the host answers nothing else."""
+        """https; plain HTTP only where it is allowed, and only if the host answers nothing else.
+
+        Asked by HEAD, whose answer has no body: the connection is there for the real question.
+        """
         if not self._plain_allowed:
             self._scheme = "https"
             return self._scheme
         try:
-            self._transport.send(Request("GET", f"https://{self._host}/v2/"), ends=ends).close()
+            self._transport.send(Request("HEAD", f"https://{self._host}/v2/"), ends=ends).close()
             self._scheme = "https"
         except Unreachable:
-            self._transport.send(Request("GET", f"http://{self._host}/v2/"), ends=ends).close()
+            self._transport.send(Request("HEAD", f"http://{self._host}/v2/"), ends=ends).close()
             self._scheme = "http"
         return self._scheme
 
@@ -243,8 +244,10 @@ def _redirected(request: Request, location: str) -> Request:
 def _delay(error: Unreachable, patience: Patience, attempt: int) -> float:
     if error.retry_after_s is not None:
         return error.retry_after_s
+    import random  # noqa: PLC0415 - few wait
+
     doubled: float = patience.first_delay_s * 2 ** (attempt - 1)
-    return min(doubled, patience.longest_delay_s) * _dice.uniform(0.5, 1)
+    return min(doubled, patience.longest_delay_s) * random.SystemRandom().uniform(0.5, 1)
 
 
 def _can_be_repeated(ask: Ask) -> bool:
