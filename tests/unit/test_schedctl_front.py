@@ -261,6 +261,44 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"Error: {own} is not obeyed\n  why:  {own} can be written to by others")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at every folder on the way")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tpyo/own.json", Problem("cannot use {home}/tpyo", why="No such file or directory")),
+        ("folder", Problem("cannot use {home}/folder", why="it is not a file")),
+        ("pipe", Problem("cannot use {home}/pipe", why="it is not a file")),
+        (
+            "link",
+            Problem(
+                "{home}/link is not obeyed",
+                why="{home}/link is a link, and root follows none",
+                remedy="name the file itself",
+            ),
+        ),
+        (
+            "file/own.json",
+            Problem(
+                "{home}/file/own.json is not obeyed",
+                why="{home}/file is not a folder",
+                remedy="name the file itself",
+            ),
+        ),
+    ],
+)
+def test_a_catalog_that_root_cannot_take_is_told_with_its_whole_name(
+    tmp_path: Path, name: str, told: Problem
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+
+    done = schedctl("--catalog", str(tmp_path / name), "list", home=tmp_path)
+
+    assert (done.exit_code, done.stderr) == (1, told.as_text().format(home=tmp_path) + "\n")
+
+
 def test_a_catalog_that_is_not_there_is_a_problem_not_a_traceback(tmp_path: Path) -> None:
     done = schedctl("--catalog", str(tmp_path / "none.json"), "list", home=tmp_path)
 
