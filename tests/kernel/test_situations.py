@@ -117,6 +117,23 @@ def test_a_signed_scheduler_is_run_shown_and_stopped(machine: Machine, driver: s
 
 
 @both_drivers
+def test_a_signed_scheduler_takes_the_place_of_another_and_a_reset_ends_it(machine: Machine) -> None:
+    run_well(machine, "fifo")
+
+    switched = machine.schedctl("switch", signedimages.reference("alias"), "--timeout=90")
+    assert switched.code == 0, switched.stderr
+    assert switched.stdout.startswith(
+        "the kernel runs totally_different, of container alias, instead of fifo; "
+    )
+    assert (schedext.state(), schedext.ops()) == ("enabled", "totally_different")
+    assert machine.containers() == ["alias"]
+
+    reset = machine.schedctl("reset")
+    assert (reset.code, reset.stdout) == (0, "the kernel runs its own scheduler\n")
+    assert (schedext.state(), schedext.ops(), machine.containers()) == ("disabled", None, [])
+
+
+@both_drivers
 def test_with_the_least_privileges_it_attaches_as_well(machine: Machine) -> None:
     ran = run_well(machine, "fifo", "--least-privilege")
 
