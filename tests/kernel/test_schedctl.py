@@ -24,7 +24,7 @@ from rig.schedctl import Ended
 pytestmark = pytest.mark.kernel("7")
 
 TIMEOUT_S = 120
-both_drivers = pytest.mark.parametrize("driver", ["podman", "containerd"])
+any_driver = pytest.mark.parametrize("driver", ["podman", pytest.param("containerd", marks=pytest.mark.full)])
 OWN = ("disabled", None)  # the kernel runs its own scheduler
 
 
@@ -70,7 +70,7 @@ def kernel() -> tuple[str, str | None]:
     return schedext.state(), schedext.ops()
 
 
-@both_drivers
+@any_driver
 def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str) -> None:
     assert json.loads(done(call(machine, "doctor", "-o", "json")))["summary"]["blocking"] == 0
     assert kernel() == OWN
@@ -103,7 +103,7 @@ def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str)
 
 
 @pytest.mark.full
-@both_drivers
+@any_driver
 def test_a_killed_run_leaves_what_the_next_call_sees_and_removes(machine: Machine) -> None:
     run = begin(machine, "run", signedimages.reference("slow"), "--", "--load-delay", "600")
     polling.until(

@@ -17,7 +17,7 @@ from rig.podman import Podman
 from rig.schedctl import Ended
 from rig.schedext import Launcher
 
-pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
+pytestmark = pytest.mark.kernel("7")
 
 NOBODY = 65534
 INSERT = "scx_bpf_dsq_insert_vtime"
