@@ -14,8 +14,9 @@ from rig.schedext import Launcher
 from schedkit.kernel import kmsg, machine, sysfs
 from schedkit.kernel.uevents import Listener
 from schedkit.model.exits import Announcement, Change, Exit, ExitKind, LogReading
+from schedkit.model.facts import Facts, KernelFacts
 from schedkit.model.kernel import State
-from schedkit.model.readiness import Facts, KernelFacts, examine
+from schedkit.model.readiness import examine
 
 pytestmark = pytest.mark.kernel("7")
 

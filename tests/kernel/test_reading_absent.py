@@ -8,9 +8,10 @@ import pytest
 
 from schedkit.kernel import machine
 from schedkit.kernel.observation import observe
+from schedkit.model.facts import Facts
 from schedkit.model.host import judge
 from schedkit.model.kernel import State
-from schedkit.model.readiness import Facts, examine
+from schedkit.model.readiness import examine
 
 pytestmark = pytest.mark.kernel("none")
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedkit.kernel import kmsg, ownership, parsing, uevents
-from schedkit.model import btf, readiness
+from schedkit.model import btf, seccomp
 from schedkit.model.capabilities import CAPABILITIES
 from schedkit.model.kernel import State, parse_version
 
@@ -147,7 +147,7 @@ BYTE_PARSERS: list[Callable[[bytes], object]] = [
     uevents.parse,
     btf.read_kfuncs,
     btf.find_layouts,
-    readiness.seccomp_allows_bpf,
+    seccomp.allows_bpf,
 ]
 
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from schedkit.model import seccomp
 from schedkit.model.btf import ESSENTIAL_KFUNCS, BtfReading
+from schedkit.model.checks import REQUIRED_OPTIONS
+from schedkit.model.facts import Config, Facts, ImageNeeds, KernelFacts, RuntimeFacts
 from schedkit.model.kernel import State
-from schedkit.model.readiness import (
-    CHECKS,
-    REQUIRED_OPTIONS,
-    Config,
-    Facts,
-    Finding,
-    ImageNeeds,
-    KernelFacts,
-    RuntimeFacts,
-    Severity,
-    examine,
-    seccomp_allows_bpf,
-    summarize,
-)
+from schedkit.model.readiness import CHECKS, Finding, Severity, examine, summarize
 
 CONTRACT = {
     "kernel.version",
@@ -383,4 +373,4 @@ ALLOWED_WITH = (
     ],
 )
 def test_a_seccomp_profile_says_who_may_call_bpf(profile: str, allows: bool | None) -> None:
-    assert seccomp_allows_bpf(profile.encode()) is allows
+    assert seccomp.allows_bpf(profile.encode()) is allows

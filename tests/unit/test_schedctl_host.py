@@ -18,13 +18,13 @@ import pytest
 from rig import polling
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.evidence import Leftovers, SchedulerMap
+from schedkit.model.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.host import HostObservation
 from schedkit.model.imageconfigs import MIN_KERNEL, ImageConfig, Run
 from schedkit.model.images import Digest, parse_reference
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import AwaitFree, Discard, Known, Stop
 from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.readiness import Facts, KernelFacts, RuntimeFacts
 from schedkit.oci.inspection import Inspected
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState

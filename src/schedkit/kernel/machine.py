@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from schedkit.kernel import files, parsing, sysfs, types
-from schedkit.model.readiness import Config, KernelFacts
+from schedkit.model.facts import Config, KernelFacts
 
 _CONFIG_LIMIT = 4 << 20
 _ARCHITECTURES = {"X86_64": "x86_64", "ARM64": "aarch64"}  # by the option that a config has for it

@@ -8,16 +8,10 @@ from pathlib import Path
 import click
 
 from schedkit.kernel import machine
-from schedkit.model.readiness import (
-    Facts,
-    Finding,
-    Outcome,
-    RuntimeFacts,
-    Summary,
-    examine,
-    seccomp_allows_bpf,
-    summarize,
-)
+from schedkit.model import seccomp
+from schedkit.model.checks import Outcome
+from schedkit.model.facts import Facts, RuntimeFacts
+from schedkit.model.readiness import Finding, Summary, examine, summarize
 from schedkit.runtimes.errors import ContainerRuntimeError, NotPermittedError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import wiring
@@ -94,7 +88,7 @@ def _facts(root: Path, settings: Settings, driver: str, runtime: Runtime) -> Run
 def _allows_bpf(root: Path) -> bool | None:
     for profile in _SECCOMP:
         with suppress(OSError), (root / profile).open("rb") as file:
-            return seccomp_allows_bpf(file.read(_LARGEST_PROFILE))
+            return seccomp.allows_bpf(file.read(_LARGEST_PROFILE))
     return None
 
 

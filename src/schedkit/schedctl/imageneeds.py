@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from schedkit.model.bpfobjects import required_kfuncs
 from schedkit.model.catalog import Needs
+from schedkit.model.facts import ImageNeeds
 from schedkit.model.imageconfigs import MIN_KERNEL, machine_of, platform_of
-from schedkit.model.readiness import ImageNeeds
 from schedkit.oci.errors import RegistryError
 from schedkit.oci.inspection import Inspected, inspect
 from schedkit.oci.layerfiles import programs
