@@ -206,13 +206,16 @@ def test_the_answer_is_the_golden_one(words: str, file: str, tmp_path: Path) -> 
 
 
 def test_what_is_not_needed_is_told_from_what_is_not_known(tmp_path: Path) -> None:
-    rusty, lavd = (
-        schedctl("catalog", "show", name, home=tmp_path).stdout for name in ("scx_rusty", "scx_lavd")
+    rusty, lavd, p2dq = (
+        schedctl("catalog", "show", name, home=tmp_path).stdout
+        for name in ("scx_rusty", "scx_lavd", "scx_p2dq")
     )
 
     assert "not the kernel's configuration in /boot" in rusty
     assert "the kernel's configuration in /boot" in lavd
-    assert "/run/scx" not in lavd
+    assert "not the kernel's configuration in /boot" not in lavd
+    assert "a kernel with CONFIG_KALLSYMS_ALL" in p2dq
+    assert "/run/scx" not in p2dq
 
 
 def test_a_mistyped_name_is_told_the_nearest_and_exits_1(tmp_path: Path) -> None:
