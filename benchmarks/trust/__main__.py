@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.trust import kept, report
+from benchmarks.trust import kept, loading, report
 from benchmarks.trust.costs import Cost, measure
-from benchmarks.trust.targets import KEPT, NOTHING, OURS, THEIRS
+from benchmarks.trust.targets import KEPT, LOADING, NOTHING, OURS, THEIRS
 from rig import images, processes
 from rig.certificates import Authority
 from rig.cosign import Cosign
@@ -76,7 +76,7 @@ class Scene:
         }
 
     def ours(self) -> Cost:
-        """No verdict is kept: `schedctl verify` never looks for one."""
+        """`schedctl verify` never looks for a verdict; its policy was read in the first round."""
         words: list[str | Path] = [
             _SCHEDCTL,
             "verify",
@@ -101,6 +101,10 @@ class Scene:
         """What any program in Python costs."""
         return measure(NOTHING, [sys.executable, "-c", "pass"], self.environment)[0]
 
+    def loading(self) -> Cost:
+        """What the libraries cost of which a verification is made, before it begins."""
+        return measure(LOADING, [sys.executable, loading.__file__], self.environment)[0]
+
     def kept(self) -> Cost:
         """The first call has to verify; from then on a verdict is kept."""
         image, ca_file = f"{self.image}@{self.digest}", self.registry.ca_file or ""
@@ -113,7 +117,7 @@ def run(rounds: int) -> list[Cost]:
     """Everything, in turns, so that what else the machine does falls on all."""
     folder = processes.run_folder("bench-trust")
     with _scene(folder) as scene:
-        turns = (scene.ours, scene.theirs, scene.nothing, scene.kept)
+        turns = (scene.ours, scene.theirs, scene.nothing, scene.loading, scene.kept)
         with step("one round to warm up"):
             for turn in turns:
                 turn()

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import msgspec
 
 from benchmarks.trust.costs import Cost
-from benchmarks.trust.targets import KEPT, NOTHING, OURS, THEIRS, Outcome, compare, medians
+from benchmarks.trust.targets import KEPT, LOADING, NOTHING, OURS, THEIRS, Outcome, compare, medians
 
 
 def render_json(rounds: int, costs: Sequence[Cost]) -> str:
@@ -25,7 +25,7 @@ def render_text(rounds: int, costs: Sequence[Cost]) -> str:
     return "\n".join([head, "", *rows, "", "targets", *map(_target, compare(costs))])
 
 
-_ORDER = (OURS, THEIRS, NOTHING, KEPT)
+_ORDER = (OURS, THEIRS, NOTHING, LOADING, KEPT)
 
 
 def _figures(cost: Cost) -> str:
@@ -33,7 +33,7 @@ def _figures(cost: Cost) -> str:
 
 
 def _row(who: str, *cells: str) -> str:
-    return f"  {who:<22}" + "".join(f"{cell:>12}" for cell in cells)
+    return f"  {who:<26}" + "".join(f"{cell:>12}" for cell in cells)
 
 
 def _target(each: Outcome) -> str:

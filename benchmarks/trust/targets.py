@@ -8,7 +8,8 @@ from statistics import median
 
 from benchmarks.trust.costs import Cost
 
-OURS, THEIRS, NOTHING, KEPT = "schedctl verify", "cosign verify", "python, doing nothing", "a kept verdict"
+OURS, THEIRS, KEPT = "schedctl verify", "cosign verify", "a kept verdict"
+NOTHING, LOADING = "python, doing nothing", "python, loading libraries"
 
 
 @dataclass(frozen=True, slots=True)

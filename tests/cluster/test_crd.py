@@ -121,7 +121,7 @@ def test_the_sample_is_accepted_as_it_stands_and_shown_in_columns(cluster: Contr
 
     columns = ["NAME", "SCHED", "DESIRED", "ATTACHED", "PODSREADY", "READY", "REASON", "AGE"]
     assert head.split() == columns
-    assert row.split()[:2] == ["scx-rusty", "ghcr.io/schedkit/scheds/scx_rusty:latest"]
+    assert row.split()[:2] == ["scx-rusty", "ghcr.io/schedkit/scx_rusty:latest"]
 
 
 def test_defaults_are_filled_in_by_the_api_server(cluster: ControlPlane, namespace: str) -> None:
@@ -137,9 +137,12 @@ def test_defaults_are_filled_in_by_the_api_server(cluster: ControlPlane, namespa
 def test_kubectl_explains_every_field_of_the_spec(cluster: ControlPlane) -> None:
     explained = cluster.kubectl("explain", "schedext.spec").stdout
 
-    names = [field.encode_name for field in msgspec.structs.fields(SchedExtSpec)]
-    assert [name for name in names if f"  {name}\t" not in explained] == []
-    assert "Image of the scheduler, used as it stands." in explained
+    (version,) = yaml.safe_load(CRD.read_text())["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert fields.keys() == {field.encode_name for field in msgspec.structs.fields(SchedExtSpec)}
+    assert [name for name in fields if f"  {name}\t" not in explained] == []
+    words = " ".join(explained.split())
+    assert [name for name in fields if fields[name]["description"] not in words] == []
 
 
 def test_an_object_that_is_older_than_the_rules_can_still_be_reported_on(

@@ -118,6 +118,13 @@ def test_the_charts_values_say_how_registries_are_reached(home: Path, tmp_path: 
     ]
 
 
+def test_values_of_a_release_that_knew_fewer_of_them_mean_what_is_left_out(home: Path) -> None:
+    newer = ("trust.registryCA", "trust.insecureRegistries", "trust.interval", "env")
+    absent = ("--set", ",".join(f"{name}=null" for name in newer))
+
+    assert charted(home, *absent) == charted(home)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

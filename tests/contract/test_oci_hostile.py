@@ -46,7 +46,15 @@ from rig.ordeals import (
 from schedkit.model.images import Reference, Repository
 from schedkit.oci.connections import Patience
 from schedkit.oci.contents import digest_of
-from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unauthorized, Unreachable
+from schedkit.oci.errors import (
+    Intercepted,
+    NotFound,
+    Refused,
+    RegistryError,
+    TooLarge,
+    Unauthorized,
+    Unreachable,
+)
 from schedkit.oci.registry import Registry, Settings
 
 
@@ -72,6 +80,14 @@ def patient_client() -> Iterator[Registry]:
 @pytest.fixture(scope="module")
 def pair(authority: Authority) -> KeyPair:
     return authority.issue("hostile", common_name="hostile", sans=("127.0.0.1", "localhost"))
+
+
+OWN_WORDS = b'{"errors": [{"code": "UNSUPPORTED", "message": "no"}]}'
+
+
+def own(status: int) -> bytes:
+    """An answer that only a registry gives."""
+    return answer(status, Docker_Distribution_Api_Version="registry/2.0")
 
 
 def _document(body: bytes, media_type: str = IMAGE_MANIFEST) -> Behaviour:
@@ -147,7 +163,15 @@ def test_the_honest_answer_that_all_others_differ_from_is_accepted(client: Regis
         pytest.param(
             always(answer(403, b'{"errors":[{"message":"no"}]}')), Unauthorized, "403: 'no'", id="forbidden"
         ),
-        pytest.param(always(answer(418)), Refused, "answered 418", id="an odd status"),
+        pytest.param(always(answer(418)), Intercepted, "answered 418, but not as", id="an odd status"),
+        pytest.param(always(answer(400, OWN_WORDS)), Refused, "answered 400: 'no'$", id="its own refusal"),
+        pytest.param(always(own(405)), Refused, "answered 405$", id="in its own name"),
+        pytest.param(
+            always(own(407)),
+            Intercepted,
+            "a proxy may have",
+            id="a proxy's login",
+        ),
         pytest.param(always(answer(401)), Unauthorized, "not supported", id="a challenge without a scheme"),
         pytest.param(
             always(answer(401, WWW_Authenticate="Negotiate x")),
@@ -166,6 +190,27 @@ def test_a_manifest_that_comes_as_it_should_not_is_refused(
         client.resolve(tagged(server))
 
     assert type(refusal.value) is expected
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "is_hearsay"),
+    [
+        pytest.param(always(answer(404, OWN_WORDS)), False, id="in a document of its own"),
+        pytest.param(always(own(404)), False, id="in its own name"),
+        pytest.param(always(answer(404, b"<html>")), True, id="on a page"),
+        pytest.param(always(answer(404, b'{"errors": []}')), True, id="in a document of something else"),
+    ],
+)
+def test_what_is_not_there_is_a_registrys_word_or_hearsay(
+    client: Registry, server: Server, behaviour: Behaviour, is_hearsay: bool
+) -> None:
+    serve_manifest(server, behaviour)
+
+    with pytest.raises(NotFound) as missing:
+        client.resolve(tagged(server))
+
+    assert missing.value.is_hearsay is is_hearsay
+    assert ("a proxy may have answered in its place" in str(missing.value)) is is_hearsay
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,13 @@ def test_a_blob_of_another_size_than_announced_is_refused(
 def test_what_is_not_there_is_not_found(registry: RunningRegistry, client: Registry, push: Push) -> None:
     image = push(registry)
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound) as by_tag:
         client.resolve(_tagged(image, "v2"))
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound) as by_digest:
         client.manifest(_repository(image), Digest(digest_of(b"nothing")))
+
+    assert not by_tag.value.is_hearsay, "it is known for a registry's own word"
+    assert not by_digest.value.is_hearsay
 
 
 def test_tags_are_listed_in_order(registry: RunningRegistry, client: Registry, push: Push) -> None:

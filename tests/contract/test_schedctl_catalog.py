@@ -524,6 +524,7 @@ def test_a_catalog_is_read_from_a_url(schedctl: Schedctl, tmp_path: Path) -> Non
 
     assert "mine\n" in listed
     assert "answered 404" in missing.stderr
+    assert "a proxy may have" not in missing.stderr, "servers of files say no more than that"
 
 
 def test_a_root_that_cannot_be_refreshed_stays(schedctl: Schedctl) -> None:

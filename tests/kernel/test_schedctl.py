@@ -1,6 +1,7 @@
-"""The installed `schedctl` in processes of its own: what a call inside the test cannot show.
+"""The installed `schedctl` in processes of its own, verb by verb, with the kernel's own word after each.
 
-All else is in `test_situations`: starting Python takes seconds in an emulated guest, so that this is `full`.
+What a user may meet beside that is in `test_situations`, where no interpreter has to be started: that takes
+seconds in an emulated guest.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from rig import polling, schedext, signedimages
+from rig import images, polling, schedext, signedimages
+from rig.containerd import Containerd
 from rig.machines import Machine
 from rig.podman import Podman
+from rig.schedctl import Ended
 
-pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
+pytestmark = pytest.mark.kernel("7")
 
 TIMEOUT_S = 120
+any_driver = pytest.mark.parametrize("driver", ["podman", pytest.param("containerd", marks=pytest.mark.full)])
+OWN = ("disabled", None)  # the kernel runs its own scheduler
 
 
 def prepare_on_host() -> None:
@@ -28,9 +33,10 @@ def prepare_on_host() -> None:
 
 
 @pytest.fixture
-def machine(podman: Podman, tmp_path: Path) -> Iterator[Machine]:
-    """Afterwards Podman has no container, and the kernel its own scheduler."""
-    machine = Machine.using(podman, tmp_path)
+def machine(driver: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
+    """The machine with that runtime; afterwards it has no container, and the kernel its own scheduler."""
+    service: Podman | Containerd = request.getfixturevalue(driver)
+    machine = Machine.using(service, tmp_path)
     yield machine
     machine.clear()
     schedext.await_disabled(timeout_s=TIMEOUT_S)
@@ -47,25 +53,57 @@ def begin(machine: Machine, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def call(machine: Machine, *words: str) -> tuple[int, str]:
-    """Exit code and stdout."""
+def call(machine: Machine, *words: str) -> Ended:
     process = begin(machine, *words)
-    stdout, _ = process.communicate(timeout=TIMEOUT_S)
-    return process.returncode, stdout
+    stdout, stderr = process.communicate(timeout=TIMEOUT_S)
+    return Ended(process.returncode, stdout, stderr)
 
 
-def test_the_installed_command_runs_shows_and_stops_a_signed_scheduler(machine: Machine) -> None:
-    ran = call(machine, "run", signedimages.reference("fifo"))
-    assert ran == (0, "the kernel runs rig_fifo, of container fifo\n")
-    assert schedext.is_attached("rig_fifo")
-
-    code, status = call(machine, "status", "-o", "json")
-    assert (code, json.loads(status)["status"]) == (0, "running")
-
-    assert call(machine, "stop") == (0, "stopped fifo; the kernel runs its own scheduler\n")
-    assert (schedext.state(), machine.containers()) == ("disabled", [])
+def done(ended: Ended) -> str:
+    """What a call printed that was to succeed."""
+    assert ended.code == 0, ended.stderr
+    return ended.stdout
 
 
+def kernel() -> tuple[str, str | None]:
+    """State and ops, by the kernel alone."""
+    return schedext.state(), schedext.ops()
+
+
+@any_driver
+def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str) -> None:
+    assert json.loads(done(call(machine, "doctor", "-o", "json")))["summary"]["blocking"] == 0
+    assert kernel() == OWN
+
+    ran = done(call(machine, "run", signedimages.reference("fifo")))
+    assert ran == "the kernel runs rig_fifo, of container fifo\n"
+    assert kernel() == ("enabled", "rig_fifo")
+
+    status = json.loads(done(call(machine, "status", "-o", "json")))
+    assert (status["status"], status["driver"], status["kernel"]["ops"]) == ("running", driver, "rig_fifo")
+    assert [link.kind for link in schedext.links(status["scheduler"]["pid"])] == ["struct_ops"]
+
+    (listed,) = json.loads(done(call(machine, "ps", "-o", "json")))["containers"]
+    assert (listed["pid"], listed["signer"]) == (status["scheduler"]["pid"], signedimages.SIGNER)
+    assert listed["digest"] == images.digest(signedimages.image("fifo"))
+    assert done(call(machine, "logs")) == "registered with the kernel\n"
+    assert kernel() == ("enabled", "rig_fifo")
+
+    switched = done(call(machine, "switch", signedimages.reference("alias")))
+    assert switched.startswith("the kernel runs totally_different, of container alias, instead of fifo; ")
+    assert (kernel(), machine.containers()) == (("enabled", "totally_different"), ["alias"])
+
+    assert done(call(machine, "stop")) == "stopped alias; the kernel runs its own scheduler\n"
+    assert (kernel(), machine.containers()) == (OWN, [])
+
+    done(call(machine, "run", signedimages.reference("fifo")))
+    assert kernel() == ("enabled", "rig_fifo")
+    assert done(call(machine, "reset")) == "the kernel runs its own scheduler\n"
+    assert (kernel(), machine.containers()) == (OWN, [])
+
+
+@pytest.mark.full
+@any_driver
 def test_a_killed_run_leaves_what_the_next_call_sees_and_removes(machine: Machine) -> None:
     run = begin(machine, "run", signedimages.reference("slow"), "--", "--load-delay", "600")
     polling.until(

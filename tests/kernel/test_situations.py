@@ -1,7 +1,7 @@
 """What somebody may meet on a machine, one row each: what `schedctl` answers, and with which exit code.
 
 The kernel is asked by `rig.schedext` and the runtime by its own client: `schedctl` is not its own witness.
-`--full` plays every row with both drivers, CI those without that mark.
+Rows in which a runtime has a part are played with both drivers; all others in CI with Podman alone.
 """
 
 from __future__ import annotations
@@ -117,6 +117,23 @@ def test_a_signed_scheduler_is_run_shown_and_stopped(machine: Machine, driver: s
 
 
 @both_drivers
+def test_a_signed_scheduler_takes_the_place_of_another_and_a_reset_ends_it(machine: Machine) -> None:
+    run_well(machine, "fifo")
+
+    switched = machine.schedctl("switch", signedimages.reference("alias"), "--timeout=90")
+    assert switched.code == 0, switched.stderr
+    assert switched.stdout.startswith(
+        "the kernel runs totally_different, of container alias, instead of fifo; "
+    )
+    assert (schedext.state(), schedext.ops()) == ("enabled", "totally_different")
+    assert machine.containers() == ["alias"]
+
+    reset = machine.schedctl("reset")
+    assert (reset.code, reset.stdout) == (0, "the kernel runs its own scheduler\n")
+    assert (schedext.state(), schedext.ops(), machine.containers()) == ("disabled", None, [])
+
+
+@both_drivers
 def test_with_the_least_privileges_it_attaches_as_well(machine: Machine) -> None:
     ran = run_well(machine, "fifo", "--least-privilege")
 
@@ -145,7 +162,7 @@ def test_an_ops_name_unlike_the_images_is_no_mismatch(machine: Machine) -> None:
 # Schedulers that fail
 
 
-@any_driver
+@both_drivers
 def test_a_failing_init_is_told_with_both_reasons_and_leaves_nothing(machine: Machine) -> None:
     failed = machine.run("bad_init")
 
@@ -158,7 +175,7 @@ def test_a_failing_init_is_told_with_both_reasons_and_leaves_nothing(machine: Ma
     assert said_by(machine) == IDLE
 
 
-@any_driver
+@both_drivers
 def test_followed_with_attach_its_output_and_exit_code_are_the_programs(machine: Machine) -> None:
     ended = machine.run("bad_init", "--attach")
 
@@ -167,7 +184,7 @@ def test_followed_with_attach_its_output_and_exit_code_are_the_programs(machine:
     assert machine.containers() == []
 
 
-@any_driver
+@both_drivers
 def test_a_stalled_scheduler_is_gone_and_its_log_says_why(machine: Machine) -> None:
     run_well(machine, "staller")
 
@@ -194,7 +211,7 @@ def test_what_a_human_ejected_stays_ejected(machine: Machine) -> None:
     assert "EXIT: disabled by sysrq-S" in machine.schedctl("logs").stderr
 
 
-@any_driver
+@both_drivers
 def test_a_killed_container_takes_its_scheduler_along_and_the_next_run_clears_it_away(
     machine: Machine,
 ) -> None:
@@ -210,7 +227,7 @@ def test_a_killed_container_takes_its_scheduler_along_and_the_next_run_clears_it
     assert (schedext.ops(), machine.containers()) == ("totally_different", ["alias"])
 
 
-@any_driver
+@both_drivers
 def test_a_scheduler_that_ignores_sigterm_is_killed_after_the_grace_period(machine: Machine) -> None:
     run_well(machine, "stubborn")
 
@@ -239,7 +256,7 @@ def test_after_cpu_hotplug_the_same_container_is_attached_again(machine: Machine
 # What is left of a scheduler
 
 
-@any_driver
+@both_drivers
 def test_an_ejected_scheduler_that_does_not_exit_is_detached_and_can_be_stopped(machine: Machine) -> None:
     run_well(machine, "lingering")
 
@@ -387,7 +404,6 @@ def usual_sockets(podman: Podman, containerd: Containerd) -> Iterator[None]:
         link.unlink()
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("usual_sockets")
 def test_one_of_ours_and_one_of_the_go_schedctl_are_counted_together_in_both_runtimes(
     podman: Podman, containerd: Containerd, tmp_path: Path

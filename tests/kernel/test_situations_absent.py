@@ -10,7 +10,7 @@ from rig import signedimages
 from rig.machines import Machine
 from rig.podman import Podman
 
-pytestmark = [pytest.mark.kernel("none"), pytest.mark.full]
+pytestmark = pytest.mark.kernel("none")
 
 
 def prepare_on_host() -> None:

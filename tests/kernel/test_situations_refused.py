@@ -17,7 +17,7 @@ from rig.podman import Podman
 from rig.schedctl import Ended
 from rig.schedext import Launcher
 
-pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
+pytestmark = pytest.mark.kernel("7")
 
 NOBODY = 65534
 INSERT = "scx_bpf_dsq_insert_vtime"
@@ -110,7 +110,7 @@ def test_a_registry_that_stops_in_the_middle_of_a_layer_is_named_and_nothing_of_
 ) -> None:
     failed = machine.from_registries().schedctl("run", broken_registry, "--allow-unsigned")
 
-    assert_refused(machine, failed, f"cannot run {broken_registry}", "try again later")
+    assert_refused(machine, failed, f"cannot run {broken_registry}", "broke off", "try again later")
     assert machine.images() == []
 
 
@@ -158,6 +158,7 @@ def test_without_root_the_scheduler_is_shown_but_not_whose_it_is(
 # Kernels
 
 
+@both_drivers
 def test_the_doctor_finds_the_machine_well(machine: Machine, kernel_kind: str) -> None:
     said = machine.schedctl("doctor", "-o", "json")
 

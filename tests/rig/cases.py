@@ -122,6 +122,7 @@ def pod(
     node: str = "node-1",
     container: ContainerStatus | None = None,
     *,
+    image: str = "",
     powers: SecurityContext | None = PRIVILEGED,
     ready: bool | None = None,
     **status: Any,
@@ -132,9 +133,10 @@ def pod(
     owner = OwnerReference(kind="DaemonSet", name="scx", uid=DAEMON_SET_UID, controller=True)
     conditions = (PodCondition(type="Ready", status=str(is_ready)),)
     known = {"conditions": conditions, "container_statuses": (container,) if container else ()}
+    asked = PodContainer(name=CONTAINER, image=image, security_context=powers)
     return Pod(
         metadata=OwnedMeta(name=f"scx-{node}", uid=f"{node}-pod", owner_references=(owner,)),
-        spec=PodSpec(node_name=node, containers=(PodContainer(name=CONTAINER, security_context=powers),)),
+        spec=PodSpec(node_name=node, containers=(asked,)),
         status=PodStatus(**{**known, **status}),
     )
 

@@ -9,13 +9,14 @@ import pytest
 
 from benchmarks.trust import report, targets
 from benchmarks.trust.costs import Cost, measure
-from benchmarks.trust.targets import KEPT, NOTHING, OURS, THEIRS
+from benchmarks.trust.targets import KEPT, LOADING, NOTHING, OURS, THEIRS
 from rig.errors import RigError
 
 
 def costs(*, ours_ms: float = 120, kept_ms: float = 15) -> list[Cost]:
     """Of a run in which cosign took 100 ms; one round of ours was disturbed."""
-    figures = [(OURS, ours_ms), (OURS, ours_ms), (OURS, 9000), (THEIRS, 100), (NOTHING, 10), (KEPT, kept_ms)]
+    ours = [(OURS, ours_ms), (OURS, ours_ms), (OURS, 9000)]
+    figures = [*ours, (THEIRS, 100), (NOTHING, 10), (LOADING, 60), (KEPT, kept_ms)]
     return [Cost(who, each / 1000, each / 1000) for who, each in figures]
 
 
@@ -42,14 +43,14 @@ def test_the_text_marks_what_was_missed_and_shows_everybody() -> None:
     assert [line for line in lines if "MISSED" in line and "2.00 x" in line] == [
         line for line in lines if "MISSED" in line
     ]
-    assert all(any(who in line for line in lines) for who in (OURS, THEIRS, NOTHING, KEPT))
+    assert all(any(who in line for line in lines) for who in (OURS, THEIRS, NOTHING, LOADING, KEPT))
 
 
 def test_the_json_has_targets_and_every_round() -> None:
     found = json.loads(report.render_json(3, costs(ours_ms=200)))
 
     assert [each["met"] for each in found["targets"]] == [False, False, True]
-    assert len(found["results"]) == 6
+    assert len(found["results"]) == 7
 
 
 def test_a_command_costs_what_it_used_and_is_no_success_if_it_failed() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -339,3 +341,19 @@ def test_when_one_address_is_dead_the_next_is_tried() -> None:
         server.settimeout(5)
         accepted, _ = server.accept()
         accepted.close()
+
+
+def test_a_host_in_ascii_is_found_without_tables_of_unicode() -> None:
+    """Loading them takes as long as a question to the registry."""
+    program = "import sys; from schedkit.oci.transport import addresses_of; addresses_of('localhost', 80)"
+    told = f"{program}; sys.exit('encodings.idna' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", told], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.test"])
+def test_what_can_be_no_host_is_refused(host: str) -> None:
+    transport = Transport(tls=tls_context(None), proxies=Proxies())
+
+    with pytest.raises(Refused, match="cannot be the name of a host"):
+        transport.send(Request("GET", f"http://{host}/"), ends=time.monotonic() + 30)

@@ -206,13 +206,16 @@ def test_the_answer_is_the_golden_one(words: str, file: str, tmp_path: Path) -> 
 
 
 def test_what_is_not_needed_is_told_from_what_is_not_known(tmp_path: Path) -> None:
-    rusty, lavd = (
-        schedctl("catalog", "show", name, home=tmp_path).stdout for name in ("scx_rusty", "scx_lavd")
+    rusty, lavd, p2dq = (
+        schedctl("catalog", "show", name, home=tmp_path).stdout
+        for name in ("scx_rusty", "scx_lavd", "scx_p2dq")
     )
 
     assert "not the kernel's configuration in /boot" in rusty
     assert "the kernel's configuration in /boot" in lavd
-    assert "/run/scx" not in lavd
+    assert "not the kernel's configuration in /boot" not in lavd
+    assert "a kernel with CONFIG_KALLSYMS_ALL" in p2dq
+    assert "/run/scx" not in p2dq
 
 
 def test_a_mistyped_name_is_told_the_nearest_and_exits_1(tmp_path: Path) -> None:
@@ -259,6 +262,44 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Error: {own} is not obeyed\n  why:  {own} can be written to by others")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at every folder on the way")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tpyo/own.json", Problem("cannot use {home}/tpyo", why="No such file or directory")),
+        ("folder", Problem("cannot use {home}/folder", why="it is not a file")),
+        ("pipe", Problem("cannot use {home}/pipe", why="it is not a file")),
+        (
+            "link",
+            Problem(
+                "{home}/link is not obeyed",
+                why="{home}/link is a link, and root follows none",
+                remedy="name the file itself",
+            ),
+        ),
+        (
+            "file/own.json",
+            Problem(
+                "{home}/file/own.json is not obeyed",
+                why="{home}/file is not a folder",
+                remedy="name the file itself",
+            ),
+        ),
+    ],
+)
+def test_a_catalog_that_root_cannot_take_is_told_with_its_whole_name(
+    tmp_path: Path, name: str, told: Problem
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+
+    done = schedctl("--catalog", str(tmp_path / name), "list", home=tmp_path)
+
+    assert (done.exit_code, done.stderr) == (1, told.as_text().format(home=tmp_path) + "\n")
 
 
 def test_a_catalog_that_is_not_there_is_a_problem_not_a_traceback(tmp_path: Path) -> None:

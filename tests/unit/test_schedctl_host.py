@@ -31,10 +31,10 @@ from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError
 from schedkit.runtimes.specs import Mount
 from schedkit.schedctl import (
-    acting,
     doctor,
     hosts,
     imageneeds,
+    lastwords,
     locking,
     orders,
     ps,
@@ -461,7 +461,7 @@ def test_last_words_are_told_on_one_line() -> None:
         yield Output(Stream.STDOUT, b"one\n\n tw")
         yield Output(Stream.STDERR, b"o\n")
 
-    assert acting.joined(outputs()) == "one / two"
+    assert lastwords.joined(outputs()) == "one / two"
 
 
 def test_errors_of_runtimes_are_told_with_what_to_do() -> None:

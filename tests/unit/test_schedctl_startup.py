@@ -44,3 +44,14 @@ def test_nothing_else_is_imported_and_no_garbage_is_looked_for(word: str, given:
     assert (code, searches, bool(done.stdout)) == ("0", "none", True)
     assert "schedkit.schedctl.main" in imported
     assert {name for name in imported if name.partition(".")[0] not in {"schedkit", "click"}} == set()
+
+
+def test_the_reason_why_a_container_is_not_in_the_kernel_needs_nothing_that_changes_the_machine() -> None:
+    names = "schedkit.schedctl.status, schedkit.schedctl.reasons, schedkit.runtimes.podman"
+    program = f"import sys, {names}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    unwanted = {"concurrent.futures", "ctypes", "hashlib", "msgspec", "schedkit.schedctl.acting"}
+    assert unwanted & set(done.stdout.split()) == set()

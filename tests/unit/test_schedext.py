@@ -17,6 +17,7 @@ import yaml
 from msgspec import inspect
 
 from schedkit.model import grammar
+from schedkit.model.catalog import parse_catalog
 from schedkit.model.schedext import Condition, NodeTrouble, SchedExt, SchedExtSpec
 from schedkit.model.schema import REQUIRED, api_name
 
@@ -218,12 +219,13 @@ def test_every_rule_says_on_one_line_what_is_wrong(properties: dict[str, Any]) -
     assert [rule for rule in rules if len(rule["message"]) < 20 or "\n" in rule["message"]] == []
 
 
-def test_the_sample_is_the_one_that_users_know() -> None:
+def test_the_sample_runs_an_image_of_the_catalog() -> None:
     sample = yaml.safe_load((ROOT / "config/samples/sked_v1_schedext.yaml").read_text())
+    catalog = parse_catalog((ROOT / "src/schedkit/catalog.json").read_bytes())
 
     assert sample == {
         "apiVersion": "sked.schedkit.io/v1",
         "kind": "SchedExt",
         "metadata": {"name": "scx-rusty", "namespace": "default"},
-        "spec": {"sched": "ghcr.io/schedkit/scheds/scx_rusty:latest"},
+        "spec": {"sched": f"{catalog['scx_rusty'].image_uri}:latest"},
     }

@@ -6,10 +6,14 @@ import datetime as dt
 
 import pytest
 
+from schedkit.model import manifests
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import Refusal, Step
+from schedkit.model.trustrules import TrustMode, parse_rules
 from schedkit.oci import rootfiles
+from schedkit.oci.contents import content_of, index_of
 from schedkit.oci.errors import (
+    Intercepted,
     NotFound,
     Refused,
     RegistryError,
@@ -18,8 +22,9 @@ from schedkit.oci.errors import (
     Uncertified,
     Unreachable,
 )
-from schedkit.sked.verifier import told, with_age
+from schedkit.sked.verifier import parts_of, told, with_age
 from schedkit.sked.verifierprotocol import NEWER_ROOT, Request
+from schedkit.sked.wiring import old_root_warning
 
 
 def request(auth_file: str | None = None) -> Request:
@@ -36,9 +41,13 @@ def request(auth_file: str | None = None) -> Request:
     )
 
 
-@pytest.mark.parametrize("kind", [RegistryError, Unauthorized, Uncertified, Unreachable])
+@pytest.mark.parametrize("kind", [RegistryError, Unauthorized, Uncertified, Unreachable, Intercepted])
 def test_a_registry_that_was_not_heard_says_nothing_about_the_image(kind: type[RegistryError]) -> None:
     assert told(request(), kind("why")).kind == "unreachable"
+
+
+def test_who_says_that_it_is_not_there_must_be_a_registry() -> None:
+    assert told(request(), NotFound("404", is_hearsay=True)).kind == "unreachable"
 
 
 @pytest.mark.parametrize("kind", [InvalidReference, NotFound, Refused, TooLarge])
@@ -70,6 +79,35 @@ def test_a_refusal_that_may_be_due_to_an_old_root_says_so(step: Step, days: int,
     assert "schedctl" not in refusal.why, "there is none in a pod"
 
 
+KEYS = {"keys": [{"path": "a.pub"}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "is_told"),
+    [
+        ({"mode": "warn"}, True),
+        ({"mode": "enforce", "policy": {**KEYS, "requireLog": True}}, True),
+        (
+            {"mode": "enforce", "policy": {"repositories": [{"match": "r.io", **KEYS, "requireLog": True}]}},
+            True,
+        ),
+        ({"mode": "off"}, False),
+        ({"mode": "enforce", "policy": KEYS}, False),
+        ({"mode": "enforce", "policy": {**KEYS, "requireLog": True, "trustedRoot": "root.json"}}, False),
+    ],
+    ids=str,
+)
+def test_the_age_of_the_operators_own_root_is_told_where_somebody_asks_it(
+    document: object, is_told: bool
+) -> None:
+    taken = rootfiles.embedded().origin.taken
+    rules = parse_rules(document, str.encode, TrustMode.OFF)
+
+    assert (old_root_warning(rules, taken + dt.timedelta(days=400)) is not None) is is_told
+    assert old_root_warning(rules, taken) is None
+    assert old_root_warning(None, taken + dt.timedelta(days=400)) is None, "nothing is verified then"
+
+
 def test_how_long_a_registry_wants_to_be_left_alone_is_told() -> None:
     assert told(request(), Unreachable("why", retry_after_s=9)).retry_after_s == 9
 
@@ -83,3 +121,12 @@ def test_whoever_has_to_log_in_is_told_where_the_operator_looks(auth_file: str |
 
     assert words in why
     assert "podman" not in why
+
+
+def test_the_parts_of_an_index_are_what_it_lists_and_a_manifest_has_none() -> None:
+    platforms = [content_of(data).descriptor for data in (b"one", b"two")]
+    of_docker = manifests.render_index(platforms).replace(b"oci.image.index.v1", b"docker.x")
+
+    assert parts_of(index_of(platforms)) == tuple(str(each.digest) for each in platforms)
+    assert parts_of(content_of(manifests.render_manifest(config=platforms[0]))) == ()
+    assert parts_of(content_of(of_docker, manifests.IMAGE_INDEX)) == (), "what is no index lists nothing"

@@ -75,6 +75,19 @@ def test_a_good_answer_is_a_proof() -> None:
     assert read(answer(kind="known", current=""), before=moved) == moved, "an outage moves no tag back"
 
 
+def test_what_an_index_lists_is_a_part_of_the_answer_and_stays_one() -> None:
+    found = read(answer(verdict=verdict(), parts=[str(OTHER)]))
+    again = read(answer(kind="known", current=str(OTHER)), before=found)
+
+    for each in (found, again):
+        assert isinstance(each, Trusted)
+        assert (each.covers(GOOD), each.covers(OTHER), each.covers("sha256:" + "c" * 64)) == (
+            True,
+            True,
+            False,
+        )
+
+
 def test_other_answers_are_what_they_say() -> None:
     assert read(answer(kind="distrusted", step=3, why="nobody signed it")) == Distrusted(
         3, "nobody signed it"
@@ -97,6 +110,7 @@ def test_other_answers_are_what_they_say() -> None:
         answer(verdict=verdict(repository="registry.example/scheds/other")),
         answer(verdict=verdict(), current="latest"),
         answer(verdict=verdict(digest="sha256:short")),
+        answer(verdict=verdict(), parts=["sha256:short"]),
         answer(kind="known"),
         answer(verdict=verdict(), more=1),
     ],
@@ -196,6 +210,20 @@ def test_rules_and_keys_are_those_of_one_version(mounted: MountedRules) -> None:
     document, key = read_with(file, swap_between, rulereader.of_one_version(mounted.folder))
 
     assert (document, key) == (yaml.safe_load(POLICY), ONE)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("../keys/a.pub", ONE), ("keys/a.pub", TWO), ("..data/a.pub", ONE), ("a.pub", ONE)]
+)
+def test_files_may_lie_in_other_volumes_than_the_rules_that_name_them(
+    mounted: MountedRules, name: str, key: bytes
+) -> None:
+    mounted.write({"trust.yaml": b"policy: {keys: [{path: " + name.encode() + b"}]}\n", "a.pub": ONE})
+    for volume, content in ((mounted.folder.parent / "keys", ONE), (mounted.folder / "keys", TWO)):
+        volume.mkdir()
+        (volume / "a.pub").write_bytes(content)
+
+    assert rulereader.read(mounted.folder / "trust.yaml").files == {name: key}
 
 
 def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
@@ -540,6 +568,29 @@ def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_out
     asyncio.run(play())
 
 
+def test_what_was_verified_before_is_remembered_until_the_policy_is_another(tmp_path: Path) -> None:
+    named = tmp_path / "digest"
+    facts = f"D = open({str(named)!r}).read(); NOW = {dt.datetime.now(dt.UTC).isoformat()!r}"
+    command = verifier(f"{facts}; exec({TRUSTS!r})")
+
+    async def play() -> None:
+        folder = RuleFolder(None, TrustMode.WARN)
+        verifications = Verifications(folder, Access(), interval_s=0.001, command=command)
+        for digest in (GOOD, OTHER, GOOD):
+            named.write_text(digest)
+            asked(verifications)
+            await asyncio.sleep(0.002)  # the verdict is no longer young
+            await verifications.verify(KEY)
+        assert [each.verified.digest for each in asked(verifications).vouched] == [OTHER, GOOD]
+
+        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.WARN)
+        assert asked(verifications).vouched == ()
+        folder.rules = built_in_rules(TrustMode.WARN)
+        assert asked(verifications).vouched == (), "nobody looked meanwhile"
+
+    asyncio.run(play())
+
+
 def test_a_question_outlives_rules_that_change_and_change_back() -> None:
     async def play() -> None:
         folder = RuleFolder(None, TrustMode.ENFORCE)
@@ -553,27 +604,6 @@ def test_a_question_outlives_rules_that_change_and_change_back() -> None:
         await verifications.verify(KEY)
 
         assert isinstance(asked(verifications).verdict, Distrusted)
-
-    asyncio.run(play())
-
-
-def test_an_answer_by_an_earlier_policy_is_known_as_one() -> None:
-    async def play() -> None:
-        folder = RuleFolder(None, TrustMode.ENFORCE)
-        verifications = Verifications(folder, Access(), interval_s=600, command=verifier(DISTRUSTS))
-        assert not asked(verifications).is_policy_new, "a manager that starts does not know"
-        await verifications.verify(KEY)
-        assert not asked(verifications).is_policy_new
-
-        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE)
-        assert asked(verifications).is_policy_new
-        assert asked(verifications).is_policy_new, "until it is answered"
-        await verifications.verify(KEY)
-        assert not asked(verifications).is_policy_new
-
-        folder.rules = built_in_rules(TrustMode.ENFORCE)
-        verifications.forget(KEY)
-        assert not asked(verifications).is_policy_new
 
     asyncio.run(play())
 

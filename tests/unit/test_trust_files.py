@@ -101,7 +101,7 @@ def test_root_takes_no_policy_from_files_that_others_may_write(
 
     spoil(tmp_path / name)
 
-    with pytest.raises(InvalidPolicy, match=f"{name} cannot be read: .*(others|root follows none|user 1)"):
+    with pytest.raises(InvalidPolicy, match=f"{name} is not obeyed: .*(others|root follows none|user 1)"):
         read_policy(tmp_path / "policy.yaml")
 
 

@@ -10,19 +10,22 @@ import pytest
 
 from rig.cases import (
     MOVED,
+    NOW,
     SIGNED,
     SIGNED_IMAGE,
+    crash,
     observation,
     pod,
     running,
     schedext,
     trusted,
+    waiting,
     with_image,
 )
 from rig.plans import plan
 from schedkit.model.conditions import Reason
 from schedkit.model.fleets import Fleet
-from schedkit.model.observed import Observation
+from schedkit.model.observed import ContainerStatus, Observation, Pod
 from schedkit.model.plans import (
     CreateDaemonSet,
     DeleteDaemonSet,
@@ -30,7 +33,7 @@ from schedkit.model.plans import (
     WriteStatus,
     plan_daemon_set,
 )
-from schedkit.model.schedext import Condition, ConditionStatus, SchedExtStatus
+from schedkit.model.schedext import Condition, ConditionStatus, SchedExt, SchedExtStatus, Verification
 from schedkit.model.status import compute_status
 from schedkit.model.trust import InvalidPolicy
 from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
@@ -264,36 +267,94 @@ def test_an_image_that_users_pinned_themselves_is_rendered_as_it_stands() -> Non
     assert vet(replace(at, daemon_set=with_image(at.schedext, PINNED))).verified.reason is Reason.VERIFIED
 
 
-def by_tag(digest: str, updated: int = 1) -> Observation:
-    """Under `warn`, with a good verdict about GOOD; the one pod's node says what it runs."""
+RUNS_OTHER = f"registry.example/scheds/rusty@{NEWER}"
+
+
+def by_tag(container: ContainerStatus, *others: Pod, updated: int = 1) -> Observation:
+    """Under `warn`, with a good verdict about GOOD; of one pod only its node says what it runs."""
     owner = schedext(sched=IMAGE)
-    container = msgspec.structs.replace(running(), image_id=digest)
     there = with_image(owner, IMAGE)
     status = msgspec.structs.replace(there.status, updated_number_scheduled=updated)
     there = msgspec.structs.replace(there, status=status)
-    return observation(owner, pod(container=container), daemon_set=there, rules=WARN, verdict=trusted())
+    pods = (pod(container=container, image=IMAGE), *others)
+    return observation(owner, *pods, daemon_set=there, rules=WARN, verdict=trusted())
 
 
-def test_a_good_word_about_a_tag_is_none_about_pods_that_run_something_else() -> None:
-    at = by_tag(f"registry.example/scheds/rusty@{NEWER}")
+def pulled(digest: str, container: ContainerStatus | None = None) -> ContainerStatus:
+    """A container of which its node says this; it runs, unless said otherwise."""
+    return msgspec.structs.replace(container or running(), image_id=digest)
 
-    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
-    assert f"pods run {NEWER}, which was not verified" in vet(at).verified.message
-    assert vet(at).obstacle is None
+
+def ending(one: Pod) -> Pod:
+    """It was told to end, and takes its time."""
+    return msgspec.structs.replace(
+        one, metadata=msgspec.structs.replace(one.metadata, deletion_timestamp=NOW)
+    )
 
 
 @pytest.mark.parametrize(
     "at",
     [
-        by_tag(f"docker-pullable://registry.example/scheds/rusty@{GOOD}"),
-        by_tag(f"sha256:{'c' * 64}"),
-        by_tag(""),
-        by_tag(f"registry.example/scheds/rusty@{NEWER}", updated=0),
+        by_tag(pulled(RUNS_OTHER)),
+        by_tag(pulled(RUNS_OTHER, waiting("CrashLoopBackOff", crashed=crash()))),
+        by_tag(pulled(RUNS_OTHER), updated=0),
+        by_tag(pulled(PINNED), pod("node-2", pulled(RUNS_OTHER), image=STRANGER), updated=0),
+        by_tag(pulled(PINNED), pod("node-2", image=f"{STRANGER}@{NEWER}")),
+        by_tag(pulled(PINNED), ending(pod("node-2", pulled(RUNS_OTHER), image=IMAGE))),
     ],
-    ids=["the same", "of a configuration", "not known", "of an earlier template"],
+    ids=[
+        "it runs",
+        "it has ended, and is started again",
+        "its template is not the newest",
+        "on one node, as an earlier spec asked",
+        "on one node, by its digest",
+        "on one node, where it is to end",
+    ],
+)
+def test_a_good_word_about_an_image_is_none_about_pods_that_run_something_else(at: Observation) -> None:
+    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
+    assert f"but pods run {NEWER}, and who signed that is not known" in vet(at).verified.message
+    assert vet(at).obstacle is None
+
+
+def test_pods_that_run_something_else_are_replaced_by_a_digest_or_by_the_rollout() -> None:
+    by_old_template = by_tag(pulled(RUNS_OTHER), updated=0)
+
+    assert vet(by_tag(pulled(RUNS_OTHER))).verified.message.endswith(f"{PINNED}, which restarts them")
+    assert vet(by_old_template).verified.message.endswith("or when it is stuck, delete them")
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        by_tag(pulled(f"docker-pullable://registry.example/scheds/rusty@{GOOD}")),
+        by_tag(pulled(f"sha256:{'c' * 64}")),
+        by_tag(pulled("")),
+        by_tag(pulled(PINNED), pod("node-2", pulled(RUNS_OTHER), image=PINNED)),
+    ],
+    ids=["the same", "of a configuration", "not known", "another name of what the pod names by digest"],
 )
 def test_pods_that_run_what_was_verified_or_do_not_say_leave_it_verified(at: Observation) -> None:
     assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
+
+
+def test_what_pods_still_run_was_verified_before_its_tag_was_moved() -> None:
+    earlier = trusted(NEWER, signer="qa@example")
+    at = replace(by_tag(pulled(RUNS_OTHER)), vouched=(earlier, trusted()))
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "qa@example")
+    words = f"{GOOD} was signed by ci@example; pods still run {NEWER}, signed by qa@example"
+    assert vet(at).verified.message == words
+    mixed = by_tag(pulled(RUNS_OTHER), pod("node-2", pulled(f"x@sha256:{'c' * 64}"), image=IMAGE))
+    assert vet(replace(mixed, vouched=at.vouched)).verified.reason is Reason.NOT_PINNED
+
+
+def test_runtimes_that_name_the_manifest_of_a_platform_run_what_was_verified() -> None:
+    whole = replace(trusted(), parts=frozenset({NEWER}))
+    at = replace(by_tag(pulled(RUNS_OTHER)), verdict=whole)
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
+    assert vet(at).verified.message == f"{GOOD} was signed by ci@example"
 
 
 def test_whoever_is_held_back_can_still_be_suspended() -> None:
@@ -313,7 +374,8 @@ def test_what_is_held_back_is_not_deployed_and_the_refusal_says_why_everywhere()
     assert obstacle.message == "it was signed by a stranger (step 13 of verification)"
 
 
-def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> None:
+def answered(policy: str = ENFORCE.fingerprint, generation: int = 1) -> SchedExt:
+    """A SchedExt of which an earlier manager said, by that policy, that GOOD was signed."""
     earlier = Condition(
         type="Verified",
         status=ConditionStatus.TRUE,
@@ -321,25 +383,55 @@ def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> Non
         reason="Verified",
         message="it was signed by ci@example",
     )
-    asked = msgspec.structs.replace(
-        schedext(sched=IMAGE), status=SchedExtStatus(signer="ci@example", conditions=(earlier,))
-    )
-    at = replace(seen(ENFORCE, has=PINNED), schedext=asked)
+    rests_on = Verification(policy=policy, digest=GOOD)
+    status = SchedExtStatus(signer="ci@example", verification=rests_on, conditions=(earlier,))
+    return msgspec.structs.replace(schedext(sched=IMAGE, generation=generation), status=status)
+
+
+def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> None:
+    at = replace(seen(ENFORCE, has=PINNED), schedext=answered())
+    at = replace(at, pods=(pod(container=running(), image=PINNED),))
 
     assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
-    by_new_policy = vet(replace(at, is_policy_new=True))
-    assert (by_new_policy.verified.reason, by_new_policy.signer) == (Reason.VERIFYING, "")
-    changed = msgspec.structs.replace(asked, metadata=msgspec.structs.replace(asked.metadata, generation=2))
-    assert vet(replace(at, schedext=changed)).verified.reason is Reason.VERIFYING
+    assert compute_status(at, Fleet()).verification == Verification(policy=ENFORCE.fingerprint, digest=GOOD)
+
+
+@pytest.mark.parametrize(
+    ("asked", "image"),
+    [
+        (answered(policy=parse_rules({"policy": {}}, str.encode, TrustMode.OFF).fingerprint), PINNED),
+        (answered(policy=""), PINNED),
+        (msgspec.structs.replace(answered(), status=SchedExtStatus()), PINNED),
+        (answered(generation=2), PINNED),
+        (answered(), f"{IMAGE}@{NEWER}"),
+    ],
+    ids=[
+        "it was by another policy",
+        "by which policy is not known",
+        "there is none",
+        "it was about another spec",
+        "pods run something else by now",
+    ],
+)
+def test_an_earlier_answer_does_not_stand_where(asked: SchedExt, image: str) -> None:
+    at = replace(seen(ENFORCE, has=PINNED), schedext=asked, pods=(pod(container=running(), image=image),))
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "Verifying"), "")
+    assert compute_status(at, Fleet()).verification is None
+
+
+def test_a_status_says_which_policy_decided_and_about_what() -> None:
+    by_it = [
+        compute_status(seen(*case), Fleet()).verification
+        for case in ((WARN, trusted()), (WARN, UNTRUSTED), (WARN, OUTAGE), (OFF, None), (None, None))
+    ]
+
+    nothing = Verification(policy=WARN.fingerprint)
+    assert by_it == [Verification(policy=WARN.fingerprint, digest=GOOD), nothing, nothing, None, None]
 
 
 def test_an_earlier_answer_lets_nothing_new_run() -> None:
-    earlier = Condition(
-        type="Verified", status=ConditionStatus.TRUE, observed_generation=1, reason="Verified", message="once"
-    )
-    asked = msgspec.structs.replace(schedext(sched=IMAGE), status=SchedExtStatus(conditions=(earlier,)))
-
-    assert rendered(replace(seen(ENFORCE), schedext=asked)) is None
+    assert rendered(replace(seen(ENFORCE), schedext=answered())) is None
 
 
 def test_rules_that_became_unreadable_count_and_every_answer_says_so() -> None:
@@ -352,7 +444,7 @@ def test_rules_that_became_unreadable_count_and_every_answer_says_so() -> None:
 def test_the_signer_is_in_the_status_and_a_second_look_changes_nothing() -> None:
     at = observation(
         schedext(sched=IMAGE),
-        pod(container=running()),
+        pod(container=running(), image=PINNED),
         daemon_set=with_image(schedext(sched=IMAGE), PINNED),
         rules=ENFORCE,
         verdict=trusted(),
@@ -383,12 +475,7 @@ def test_nothing_is_asked_about_what_may_not_run() -> None:
 
 
 def test_an_earlier_answer_does_not_outlive_the_right_to_run() -> None:
-    earlier = Condition(
-        type="Verified", status=ConditionStatus.TRUE, observed_generation=1, reason="Verified", message="once"
-    )
-    status = SchedExtStatus(signer="ci@example", conditions=(earlier,))
-    asked = msgspec.structs.replace(schedext(sched=IMAGE), status=status)
-    found = vet(replace(seen(replace(ENFORCE, allowed_images=()), has=PINNED), schedext=asked))
+    found = vet(replace(seen(replace(ENFORCE, allowed_images=()), has=PINNED), schedext=answered()))
 
     assert (found.verified.reason, found.signer) == (Reason.NOT_ALLOWED, "")
 

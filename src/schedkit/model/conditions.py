@@ -42,7 +42,7 @@ class Reason(StrEnum):
     # Verified
     VERIFIED = "Verified"  # somebody who is trusted signed the image
     TAG_MOVED = "TagMoved"  # what runs is verified, and its tag names another image by now
-    NOT_PINNED = "NotPinned"  # pods run by tag alone, and what they run was not verified
+    NOT_PINNED = "NotPinned"  # pods run, or may run, another image than the one that was verified
     VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
 
     # Deployed and Ready: what is wrong on the worst node, from here on the worst first

@@ -9,13 +9,14 @@ from schedkit.model.daemonsets import DaemonSet, OwnedMeta, SecurityContext
 from schedkit.model.schedext import ObjectMeta, SchedExt
 from schedkit.model.schema import ApiType, Unique
 from schedkit.model.trustrules import Rules
-from schedkit.model.verdicts import Verdict
+from schedkit.model.verdicts import Trusted, Verdict
 
 
 class PodContainer(ApiType, frozen=True):
     """A container as its pod was admitted: policies may have changed it."""
 
     name: str = ""
+    image: str = ""
     security_context: SecurityContext | None = None
 
 
@@ -163,7 +164,7 @@ class Observation:
     schedext: SchedExt
     now: datetime
     daemon_set: DaemonSet | None = None  # of the SchedExt's name, whoever it belongs to; None: there is none
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[Pod, ...] = ()  # of that DaemonSet, with those that are to end and may take their time
     events: tuple[Event, ...] = ()
     rival: SchedExt | None = None  # the oldest that may want the same nodes; None: nobody does
     refusal: str | None = None  # what the API server said to the last write of the DaemonSet; None: accepted
@@ -171,7 +172,7 @@ class Observation:
     rules: Rules | None = field(default_factory=Rules)
     complaint: str = ""  # why the administrator's rules cannot be read; empty: they can
     verdict: Verdict | None = None  # about the image; None: there is none yet
-    is_policy_new: bool = False  # what was answered last was answered by another policy
+    vouched: tuple[Trusted, ...] = ()  # good verdicts by this policy about what it named before, too
 
     @property
     def is_ours(self) -> bool:

@@ -258,6 +258,15 @@ class NodeTrouble(ApiType, frozen=True, omit_defaults=False):
     """What is wrong, in plain words."""
 
 
+class Verification(ApiType, frozen=True, omit_defaults=False):
+    """What the answer to `Verified` rests on."""
+
+    policy: Annotated[str, schema(maxLength=64)] = ""
+    """Fingerprint of the policy that it was given by."""
+    digest: Annotated[str, schema(maxLength=128)] = ""
+    """What was verified; empty if nothing was."""
+
+
 class SchedExtStatus(ApiType, frozen=True):
     """How it is going."""
 
@@ -267,6 +276,8 @@ class SchedExtStatus(ApiType, frozen=True):
     """The image that runs, by digest."""
     signer: Annotated[str, schema(maxLength=1024)] = ""
     """Who signed it; empty if that was not verified."""
+    verification: Verification | None = None
+    """What the answer to `Verified` rests on. Left out: nobody has looked."""
     nodes: NodeCounts | None = None
     """Nodes by state."""
     worst_nodes: Annotated[tuple[NodeTrouble, ...], schema(maxItems=5, list_type="atomic")] = ()

@@ -26,6 +26,7 @@ def compute_status(observation: Observation, fleet: Fleet) -> SchedExtStatus:
         observed_generation=generation,
         image=fleet.image,
         signer=vetted.signer,
+        verification=vetted.rests_on,
         nodes=_counts(fleet),
         worst_nodes=_worst(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),

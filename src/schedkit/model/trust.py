@@ -192,6 +192,12 @@ class TrustPolicy(msgspec.Struct, frozen=True):
         return match["host"].lower() if match else None
 
     @property
+    def asks_usual_root(self) -> bool:
+        """Whether a verdict can depend on Sigstore's own authorities and logs."""
+        rules = (self.rule, *self.repositories.values())
+        return self.trusted_root is None and any(rule.identities or rule.require_log for rule in rules)
+
+    @property
     def fingerprint(self) -> str:
         """Changes with everything that could change a verdict, file contents included."""
         return hashlib.sha256(msgspec.json.encode(_content(self), order="deterministic")).hexdigest()

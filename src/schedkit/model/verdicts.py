@@ -25,6 +25,11 @@ class Trusted:
 
     verified: Verified
     current: Digest  # what the image's name means by now
+    parts: frozenset[Digest] = frozenset()  # what it lists for platforms: some runtimes name only these
+
+    def covers(self, digest: str) -> bool:
+        """Whether it is about these bytes."""
+        return digest == self.verified.digest or digest in self.parts
 
 
 @dataclass(frozen=True, slots=True)

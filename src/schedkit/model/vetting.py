@@ -16,7 +16,14 @@ from schedkit.model.differences import differences, is_legacy
 from schedkit.model.images import Digest, InvalidReference, parse_reference
 from schedkit.model.objects import CONTAINER, render
 from schedkit.model.observed import Observation
-from schedkit.model.schedext import Condition, ConditionStatus, ConditionType
+from schedkit.model.runningimages import running_digests
+from schedkit.model.schedext import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    SchedExtStatus,
+    Verification,
+)
 from schedkit.model.trust import Verified
 from schedkit.model.trustrules import Rules, TrustMode
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
@@ -32,6 +39,7 @@ class Vetted:
     verified: Finding
     obstacle: Finding | None  # why nothing new or changed may run; None: it may, or nothing is
     signer: str  # empty: not known
+    rests_on: Verification | None  # what `verified` does; None: nobody has looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,7 @@ class Case:
 
     observation: Observation
     present: str | None  # the image in our DaemonSet, if it is the spec's; None: there is none such
+    running: frozenset[str] = frozenset()  # digests of what pods run, as far as they are known
 
     @property
     def wanted(self) -> str:
@@ -84,13 +93,14 @@ def question_of(observation: Observation) -> Question | None:
 
 def vet(observation: Observation) -> Vetted:
     """Decide it from what is known now."""
-    case = _case(observation)
+    case = replace(_case(observation), running=running_digests(observation))
     verified = _with_complaint(_first(VERIFIED, case), observation)
+    known = (_signer(case), _rests_on(case))
     if case.present is not None and _is_unchanged(observation, case.present):
-        return Vetted(case.present, verified, None, _signer(case))
+        return Vetted(case.present, verified, None, *known)
     obstacle = next((found for check in OBSTACLES if (found := check(case)) is not None), None)
     shown = _with_complaint(obstacle, observation) if obstacle else None
-    return Vetted(_image(case), verified, shown, _signer(case))
+    return Vetted(_image(case), verified, shown, *known)
 
 
 def _first(checks: tuple[Check, ...], case: Case) -> Finding:
@@ -144,10 +154,21 @@ def _signer(case: Case) -> str:
     if case.verdict is None and _earlier_answer(case) is not None:
         before = case.observation.schedext.status
         return before.signer if before else ""
-    if _unverified_digest(case) is not None:
+    if not isinstance(case.verdict, Trusted) or _unverified_digest(case) is not None:
         return ""  # status.image, beside it, is not what they signed
+    of_those_that_run = (each for each in _good_words(case) if any(map(each.covers, case.running)))
     # it is a stranger's word, and the API server takes no longer one
-    return legible(case.verdict.verified.signer)[:MAX_MESSAGE] if isinstance(case.verdict, Trusted) else ""
+    return legible(next(of_those_that_run, case.verdict).verified.signer)[:MAX_MESSAGE]
+
+
+def _rests_on(case: Case) -> Verification | None:
+    before = case.observation.schedext.status
+    if question_of(case.observation) is None:
+        return None
+    if case.verdict is None:
+        return before.verification if before and _earlier_answer(case) is not None else None
+    digest = str(case.verdict.verified.digest) if isinstance(case.verdict, Trusted) else ""
+    return Verification(policy=_rules(case).fingerprint, digest=digest)
 
 
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:
@@ -245,33 +266,33 @@ def pods_run_by_tag_alone(case: Case) -> Finding | None:
 
 
 def pods_run_another_image(case: Case) -> Finding | None:
-    """The good word is about what the tag means by now; what pods pulled before may be anything."""
+    """The good word is about one image; what pods pulled before, by whatever name, may be anything."""
     if (running := _unverified_digest(case)) is None or not isinstance(case.verdict, Trusted):
         return None
-    words = f"{_signed(case.verdict.verified)}, but pods run {running}, which was not verified"
-    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
+    words = f"{_signed(case.verdict.verified)}, but pods run {running}, and who signed that is not known here"
+    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
 
 
 def _unverified_digest(case: Case) -> str | None:
-    """What a pod runs by the tag that is not what the tag was verified to mean; None: nothing is known."""
-    daemon_set = case.observation.daemon_set
-    if not case.is_loose or not isinstance(case.verdict, Trusted) or daemon_set is None:
+    """What a pod runs, or ran last, that nobody is known to vouch for; None: nothing is known."""
+    if not isinstance(case.verdict, Trusted):
         return None
-    if not daemon_set.is_rolled_out:
-        return None  # some pods still run what an earlier spec asked for
-    others = _running_digests(case.observation) - {str(case.verdict.verified.digest)}
+    good = _good_words(case)
+    others = (digest for digest in case.running if not any(each.covers(digest) for each in good))
     return min(others, default=None)  # the same one at each look
 
 
-def _running_digests(observation: Observation) -> set[str]:
-    """Of the images that pods run; runtimes that name no digest, or that of something else, say nothing."""
-    running = (
-        container.image_id.rpartition("@")
-        for pod in observation.own_pods
-        for container in pod.status.container_statuses
-        if container.name == CONTAINER and container.state.running is not None
-    )
-    return {digest for _, at, digest in running if at}
+def _good_words(case: Case) -> tuple[Trusted, ...]:
+    """About what the image's name means, and what it meant before, the newest first."""
+    now = (case.verdict,) if isinstance(case.verdict, Trusted) else ()
+    return (*now, *reversed(case.observation.vouched))
+
+
+def _how_to_replace(case: Case) -> str:
+    daemon_set = case.observation.daemon_set
+    if case.is_loose and daemon_set is not None and daemon_set.is_rolled_out:
+        return _how_to_pin(case)
+    return "the rollout ends them; with the update strategy OnDelete, or when it is stuck, delete them"
 
 
 def _how_to_pin(case: Case) -> str:
@@ -281,10 +302,7 @@ def _how_to_pin(case: Case) -> str:
 
 
 def answer_is_on_its_way(case: Case) -> Finding | None:
-    """The last one about this very spec stands until then: a manager that starts takes nothing back.
-
-    But one by another policy may name a signer whom nobody trusts any more.
-    """
+    """The last one about this very spec stands until then: a manager that starts takes nothing back."""
     if case.verdict is not None:
         return None
     earlier = _earlier_answer(case)
@@ -299,14 +317,23 @@ _LASTING = frozenset(
 
 
 def _earlier_answer(case: Case) -> Condition | None:
+    """By the same policy: another may have trusted another signer. And about what pods still run."""
     schedext = case.observation.schedext
-    if case.observation.is_policy_new:
+    status = schedext.status or SchedExtStatus()
+    rests_on = status.verification
+    if rests_on is None or rests_on.policy != _rules(case).fingerprint:
         return None
-    for each in schedext.status.conditions if schedext.status else ():
+    for each in status.conditions:
         is_about_this = each.observed_generation == schedext.metadata.generation
         if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:
-            return each
+            return each if each.status != ConditionStatus.TRUE or _runs_only(rests_on.digest, case) else None
     return None
+
+
+def _runs_only(verified: str, case: Case) -> bool:
+    """Whether pods run nothing but that, and what somebody is known to vouch for."""
+    vouched = case.observation.vouched
+    return all(each == verified or any(one.covers(each) for one in vouched) for each in case.running)
 
 
 def nobody_is_known_to_look(case: Case) -> Finding | None:
@@ -341,7 +368,16 @@ def tag_has_moved(case: Case) -> Finding | None:
 
 def somebody_trusted_signed_it(case: Case) -> Finding | None:
     """When no check found anything."""
-    return yes(Reason.VERIFIED, _signed(case.verdict.verified)) if isinstance(case.verdict, Trusted) else None
+    if not isinstance(case.verdict, Trusted):
+        return None
+    others = sorted(digest for digest in case.running if not case.verdict.covers(digest))
+    still = [f"pods still run {_signed_as(digest, case)}" for digest in others[:1]]
+    return yes(Reason.VERIFIED, "; ".join((_signed(case.verdict.verified), *still)))
+
+
+def _signed_as(digest: str, case: Case) -> str:
+    (before, *_) = (each for each in _good_words(case) if each.covers(digest))
+    return f"{digest}, signed by {before.verified.signer}"
 
 
 def _signed(verified: Verified) -> str:

@@ -57,16 +57,16 @@ def retry_after(value: str) -> float | None:
         return None
 
 
-def complaint(response: Response) -> str:
-    """The first message of the distribution API's error document, if there is one."""
+def complaint(response: Response) -> str | None:
+    """The first message of the distribution API's error document; None: there is no such document."""
     try:
         tree = documents.read_object(read_bounded(response, _LARGEST_COMPLAINT), what="the complaint")
         message = tree["errors"][0]["message"]
     except (InvalidDocument, RegistryError, KeyError, IndexError, TypeError):
-        return ""
+        return None
     finally:
         response.close()
-    return f": {message[:200]!r}" if isinstance(message, str) else ""
+    return message[:200] if isinstance(message, str) else None
 
 
 def _said(response: Response) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -18,7 +17,7 @@ from schedkit.oci.addresses import join_address, origin
 from schedkit.oci.answers import complaint, read_bounded, retry_after, shown_host
 from schedkit.oci.authentication import Challenge, Credentials, Login
 from schedkit.oci.deadlines import capped
-from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.transport import Request, Response, Transport
 
 T = TypeVar("T")
@@ -26,8 +25,10 @@ T = TypeVar("T")
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LARGEST_RECEIPT = 64 * 1024
+# registries say it with every answer, or they explain errors in a document
+_API_VERSION = "docker-distribution-api-version"
+_NOT_ITS_OWN = ", but not as registries do: a proxy may have answered in its place"
 ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"}
-_dice = random.SystemRandom()
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -126,15 +127,18 @@ class Connection:
         raise failure(response)
 
     def _find_scheme(self, ends: float) -> str:
-        """https; plain HTTP only where it is allowed, and only if the host answers nothing else."""
+        """https; plain HTTP only where it is allowed, and only if the host answers nothing else.
+
+        Asked by HEAD, whose answer has no body: the connection is there for the real question.
+        """
         if not self._plain_allowed:
             self._scheme = "https"
             return self._scheme
         try:
-            self._transport.send(Request("GET", f"https://{self._host}/v2/"), ends=ends).close()
+            self._transport.send(Request("HEAD", f"https://{self._host}/v2/"), ends=ends).close()
             self._scheme = "https"
         except Unreachable:
-            self._transport.send(Request("GET", f"http://{self._host}/v2/"), ends=ends).close()
+            self._transport.send(Request("HEAD", f"http://{self._host}/v2/"), ends=ends).close()
             self._scheme = "http"
         return self._scheme
 
@@ -172,20 +176,27 @@ class Connection:
     def _token(self, ask: Ask, challenge: Challenge, login: Login | None, ends: float) -> str:
         with closing(self._transport.send(_token_request(ask, challenge, login), ends=ends)) as response:
             if response.status != 200:
-                raise failure(response)
+                raise failure(response, of_registry=False)
             body = read_bounded(response, authentication.LARGEST_TOKEN_ANSWER)
         return authentication.parse_token(body, host=self._host)
 
 
-def failure(response: Response) -> RegistryError:
-    """The error that an answer stands for, with the server's own words where there are any."""
-    text = f"{shown_host(response.url)} answered {response.status}{complaint(response)}"
+def failure(response: Response, *, of_registry: bool = True) -> RegistryError:
+    """The error that an answer stands for, with the server's own words where there are any.
+
+    Of a registry it is known how it answers: what does not look so may be of somebody on the way.
+    """
+    said = complaint(response)
+    text = f"{shown_host(response.url)} answered {response.status}{f': {said!r}' if said else ''}"
+    is_own = not of_registry or said is not None or _API_VERSION in response.headers
     if response.status in {401, 403}:
         return Unauthorized(f"{text}. Log in, or look at the name: what is not there may be answered so too")
-    if response.status in {404, 410}:
-        return NotFound(text)
     if response.status == 429 or response.status >= 500:
         return Unreachable(text, retry_after_s=retry_after(response.headers.get("retry-after", "")))
+    if response.status in {404, 410}:
+        return NotFound(text if is_own else f"{text}{_NOT_ITS_OWN}", is_hearsay=not is_own)
+    if response.status == 407 or (response.status >= 400 and not is_own):
+        return Intercepted(f"{text}{_NOT_ITS_OWN}")
     return Refused(text)
 
 
@@ -233,8 +244,10 @@ def _redirected(request: Request, location: str) -> Request:
 def _delay(error: Unreachable, patience: Patience, attempt: int) -> float:
     if error.retry_after_s is not None:
         return error.retry_after_s
+    import random  # noqa: PLC0415 - few wait
+
     doubled: float = patience.first_delay_s * 2 ** (attempt - 1)
-    return min(doubled, patience.longest_delay_s) * _dice.uniform(0.5, 1)
+    return min(doubled, patience.longest_delay_s) * random.SystemRandom().uniform(0.5, 1)
 
 
 def _can_be_repeated(ask: Ask) -> bool:

@@ -6,7 +6,8 @@ RegistryError
 ├── Unreachable   try again later: an outage, a timeout, or a server that broke
 ├── Uncertified   name the authority of its certificate, or do not ask it: who answers is not known
 ├── Refused       do not use it: the answer is invalid or hostile
-│   └── TooLarge  the answer is larger than anything of its kind should be
+│   ├── Intercepted  look at proxies: it is not even a registry's answer
+│   └── TooLarge     the answer is larger than anything of its kind should be
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ class RegistryError(Exception):
 
 class NotFound(RegistryError):  # noqa: N818  # what happened, not what it is
     """The registry answered, and has no such thing."""
+
+    def __init__(self, message: str, *, is_hearsay: bool = False) -> None:
+        super().__init__(message)
+        # few registries say no more than that; proxies do, about what they know nothing of
+        self.is_hearsay = is_hearsay
 
 
 class Unauthorized(RegistryError):  # noqa: N818  # as NotFound
@@ -43,6 +49,10 @@ class Uncertified(RegistryError):  # noqa: N818  # as NotFound
 
 class Refused(RegistryError):  # noqa: N818  # as NotFound
     """The answer is invalid, or not what was asked for; nothing of it was used."""
+
+
+class Intercepted(Refused):
+    """A proxy or another server on the way refused the question: about what was asked it says nothing."""
 
 
 class TooLarge(Refused):

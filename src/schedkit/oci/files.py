@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _PIECE = 256 * 1024
+MOST_FILES = 512  # in a folder of what was found out before
 
 
 @contextmanager
@@ -65,6 +66,13 @@ def write_in(folder: int, name: str, pieces: Iterable[bytes], *, mode: int = 0o6
             os.unlink(scratch, dir_fd=folder)
         raise
     os.fsync(folder)
+
+
+def keep_newest(folder: Path) -> None:
+    """Let a folder of what was found out before not grow with everything that ever was."""
+    by_age = sorted(folder.iterdir(), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
+    for file in by_age[MOST_FILES:]:
+        file.unlink(missing_ok=True)
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:

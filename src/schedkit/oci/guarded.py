@@ -22,6 +22,14 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Unguarded(OSError):  # noqa: N818 - a state of the folder
     """Somebody else could write there; the message says where."""
 
+    remedy = "give the file and every folder above it to root alone"
+
+
+class Linked(Unguarded):
+    """Something on the way, or at its end, leads elsewhere or nowhere; the message says what."""
+
+    remedy = "name the file itself"
+
 
 def make_folder(folder: Path) -> None:
     """Make the folder, for its owner alone, unless it is there; `Unguarded` if others can write to it."""
@@ -47,24 +55,38 @@ def read_obeyed(file: Path, size: int) -> bytes:
     except OSError as error:
         if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
             raise
-        why = "it is a link or behind one, and root follows none; or a folder above it is a file"
-        raise Unguarded(f"{why}: name the file itself") from error
+        what = "a link, and root follows none" if Path(error.filename).is_symlink() else "not a folder"
+        raise Linked(f"{error.filename} is {what}") from error
 
 
 @contextmanager
 def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
     """The file, after it and every folder on the way were looked at."""
-    inside = _open(folder)
+    inside, path = _open(folder), folder / name
     try:
-        descriptor = os.open(name, _FILE, dir_fd=inside)
+        descriptor = _open_in(inside, path, _FILE)
     finally:
         os.close(inside)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{folder / name} is not a file")
-        _check(found, folder / name, is_last=True)
+    with os.fdopen(_regular(descriptor, path), "rb") as file:
+        _check(os.fstat(file.fileno()), path, is_last=True)
         yield file
+
+
+def _open_in(folder: int, path: Path, flags: int) -> int:
+    """What has the path's last name in that open folder; an error names the whole path."""
+    try:
+        return os.open(path.name, flags, dir_fd=folder)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _regular(descriptor: int, path: Path) -> int:
+    """The same, unless it is a folder, a pipe or a device."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a file", str(path))
 
 
 def _open(folder: Path, *, make: bool = False) -> int:
@@ -79,7 +101,7 @@ def _open(folder: Path, *, make: bool = False) -> int:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=current)
-            below = os.open(name, _FOLDER, dir_fd=current)
+            below = _open_in(current, path, _FOLDER)
             os.close(current)
             current = below
             _check(os.fstat(current), path, is_last=at == len(names))

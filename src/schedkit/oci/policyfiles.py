@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
-import yaml
-
-from schedkit.model.documents import repeated
-from schedkit.model.images import shown
 from schedkit.model.trust import InvalidPolicy, Read, TrustPolicy, parse_policy
 from schedkit.oci import guarded
 
 T = TypeVar("T")
 # the beginning of a file, of at most so many bytes; or an OSError or ValueError
 Opener: TypeAlias = Callable[[Path, int], bytes]
+# the document in a file's content; or a ValueError
+Load: TypeAlias = Callable[[bytes], object]
 
 _MAX_POLICY: Final = 256 << 10
 _MAX_FILE: Final = 1 << 20
 
 
-def read_policy(file: Path) -> TrustPolicy:
+def load_yaml(text: bytes) -> object:
+    """As `load_document`, which it loads first."""
+    from schedkit.oci.yamldocuments import load_document  # noqa: PLC0415 - slow, and not needed for what is kept
+
+    return load_document(text)
+
+
+def read_policy(file: Path, load: Load = load_yaml) -> TrustPolicy:
     """The policy in a file, with the files that it names; `InvalidPolicy` says what is wrong, and where.
 
     Root takes it from files alone that nobody else could have written: they decide what runs in the kernel.
     Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
     """
-    return read_with(file, parse_policy, guarded.read_obeyed)
+    return read_with(file, parse_policy, guarded.read_obeyed, load)
 
 
 def read_beginning(file: Path, size: int) -> bytes:
@@ -36,14 +41,19 @@ def read_beginning(file: Path, size: int) -> bytes:
         return opened.read(size)
 
 
-def read_with(file: Path, parse: Callable[[object, Read], T], read_bytes: Opener = read_beginning) -> T:
+def read_with(
+    file: Path,
+    parse: Callable[[object, Read], T],
+    read_bytes: Opener = read_beginning,
+    load: Load = load_yaml,
+) -> T:
     """As `read_policy`, for other documents: what `parse` makes of it and of the files that it names."""
     try:
-        document = yaml.load(_content(file, _MAX_POLICY, read_bytes), _Loader)  # noqa: S506 - a kind of SafeLoader
+        document = load(_content(file, _MAX_POLICY, read_bytes))
         return parse(document, lambda name: _content(file.parent / name, _MAX_FILE, read_bytes))
     except InvalidPolicy as error:
         raise InvalidPolicy(f"{file}: {error}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidPolicy(f"{file} is not YAML: {error}") from error
 
 
@@ -66,33 +76,11 @@ def check_policy(policy: TrustPolicy) -> None:
 def _content(file: Path, limit: int, read_bytes: Opener) -> bytes:
     try:
         data = read_bytes(file, limit + 1)
+    except guarded.Unguarded as error:
+        raise InvalidPolicy(f"{file} is not obeyed: {error}; {error.remedy}") from error
     except (OSError, ValueError) as error:  # a path with a null character is no path
         why = error.strerror if isinstance(error, OSError) else None
         raise InvalidPolicy(f"{file} cannot be read: {why or error}") from error
     if len(data) > limit:
         raise InvalidPolicy(f"{file} has more than {limit} bytes")
     return data
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML whose keys are unique: the second of two would quietly replace the first.
-
-    Nor has it aliases, by which a few lines become gigabytes, or tags, which a policy has no use for.
-    """
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next value, unless it is written as an alias or has a tag."""
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # so say the stubs
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None) is not None:
-            what = "an alias" if isinstance(event, yaml.AliasEvent) else "a tag"
-            line = event.start_mark.line + 1
-            raise InvalidPolicy(f"line {line}: {what} is not accepted; write the value itself")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - the base class's signature
-        """The mapping, unless a key stands in it twice."""
-        twice = repeated(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        if twice is not None:
-            line = node.start_mark.line + 1
-            raise InvalidPolicy(f"line {line}: the key {shown(twice)} stands there twice")
-        return super().construct_mapping(node, deep)

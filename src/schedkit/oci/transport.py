@@ -82,7 +82,7 @@ class Wire:
         """Speak TLS from here on, with a server of that name."""
         self._stream.settimeout(_left(CONNECT_S))
         try:
-            self._stream = tls.wrap_socket(self._stream, server_hostname=name)
+            self._stream = tls.wrap_socket(self._stream, server_hostname=_in_ascii(name))
         except TimeoutError:
             raise
         except OSError as error:
@@ -224,7 +224,8 @@ class Transport:
 
 
 def _connect(address: str, port: int, share_s: float) -> socket.socket:
-    stream = socket.create_connection((address, port), timeout=_left(max(share_s, 0.001)))
+    place = (_in_ascii(address), port)
+    stream = socket.create_connection(place, timeout=_left(max(share_s, 0.001)))  # type: ignore[arg-type]  # bytes do
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return stream
 
@@ -254,7 +255,8 @@ def _indexed_authorities() -> str | None:
 def is_indexed(folder: Path) -> bool:
     """Whether all authorities can be found there by name; a few are some that were added to a bundle's."""
     with suppress(OSError):
-        return sum(_HASHED.fullmatch(file.name) is not None for file in folder.iterdir()) >= _WHOLE_STORE
+        names = os.listdir(folder)  # noqa: PTH208 - a Path for each takes longer than to look at it
+        return sum(_HASHED.fullmatch(name) is not None for name in names) >= _WHOLE_STORE
     return False
 
 
@@ -349,10 +351,16 @@ def _connect_failure(host: str, cause: BaseException | None) -> RegistryError:
 def addresses_of(host: str, port: int) -> Sequence[str]:
     """All addresses of the host, each once, in the order in which the system would try them."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(_in_ascii(host), port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise _CannotConnect from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _in_ascii(host: str) -> str | bytes:
+    """The host in bytes where that is possible: Python loads tables of Unicode for any host that is text."""
+    is_plain = host.isascii() and all(0 < len(label) < 64 for label in host.split("."))
+    return host.encode() if is_plain else host
 
 
 def _left(timeout_s: float) -> float:

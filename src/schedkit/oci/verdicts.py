@@ -26,7 +26,6 @@ from schedkit.oci.sources import Content, Source
 
 _MAX_VERDICT: Final = 16 << 10
 LONGEST: Final = dt.timedelta(days=30)
-MOST_FILES: Final = 512
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,14 +74,7 @@ class Verdicts(msgspec.Struct, frozen=True):
         guarded.make_folder(self.folder)
         file = self.folder / _name(verified.digest, verified.repository, believed)
         files.write_whole(file, [to_json(verified, believed)], mode=0o600)
-        _keep_newest(self.folder)
-
-
-def _keep_newest(folder: Path) -> None:
-    """Let the folder not grow with everything that was ever run."""
-    by_age = sorted(folder.iterdir(), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
-    for file in by_age[MOST_FILES:]:
-        file.unlink(missing_ok=True)
+        files.keep_newest(self.folder)
 
 
 def to_json(verified: Verified, believed: str) -> bytes:

@@ -34,7 +34,7 @@ def fetch(
     def attempt(ends: float) -> bytes:
         with closing(follow(transport, Request("GET", url, ALWAYS), ends)) as response:
             if response.status != 200:
-                raise failure(response)
+                raise failure(response, of_registry=False)
             return read_bounded(response, limit)
 
     with closing(transport):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,12 +48,12 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import ending
 from schedkit.schedctl.errors import Problem, explain
 from schedkit.schedctl.interruptions import undisturbed
+from schedkit.schedctl.lastwords import written
 
 _RELEASE_TIMEOUT_S = 30.0
 _RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
 _POLL_S, _SHORT_POLL_S = 0.05, 0.01
 _CLEAR_UP = "`schedctl status` says more; `schedctl reset` clears up"
-_LAST_LINES = 5
 _EXIT_TIMEOUT_S = 30.0  # for a runtime to notice that a program has ended
 Decision = TypeVar("Decision")
 
@@ -347,20 +347,6 @@ def without_return(first: Problem, second: Problem | None) -> Problem:
         why="; ".join(filter(None, (first.why, f"it did not come back because {also}"))),
         remedy="`schedctl status` says what is there; `schedctl run NAME` starts a scheduler anew",
     )
-
-
-def written(runtime: Runtime, name: str) -> str:
-    """The last lines of a container's output, on one line; empty if there are none."""
-    try:
-        return joined(runtime.logs(name, tail=_LAST_LINES))
-    except ContainerRuntimeError:
-        return ""
-
-
-def joined(outputs: Iterator[Output]) -> str:
-    """What a program wrote, on one line."""
-    text = b"".join(output.data for output in outputs).decode(errors="replace")
-    return " / ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _kernel_words(log: LogReading) -> str:

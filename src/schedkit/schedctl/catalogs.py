@@ -112,8 +112,7 @@ def read_obeyed(file: Path) -> bytes:
     try:
         return guarded.read_obeyed(file, MAX_BYTES + 1)
     except guarded.Unguarded as error:
-        remedy = "give the file and every folder above it to root alone"
-        raise Problem(f"{file} is not obeyed", why=str(error), remedy=remedy) from error
+        raise Problem(f"{file} is not obeyed", why=str(error), remedy=error.remedy) from error
 
 
 def read_file(file: Path) -> bytes:

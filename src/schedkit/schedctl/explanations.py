@@ -7,7 +7,15 @@ from functools import singledispatch
 from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images import InvalidReference
 from schedkit.model.trust import InvalidPolicy, Refusal, Step
-from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Uncertified, Unreachable
+from schedkit.oci.errors import (
+    Intercepted,
+    NotFound,
+    Refused,
+    RegistryError,
+    Unauthorized,
+    Uncertified,
+    Unreachable,
+)
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl.errors import Problem
 
@@ -16,6 +24,7 @@ _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
     (NotFound, "`schedctl versions` shows which versions there are; private images want a login first"),
     (Unauthorized, "log in with `podman login` or `docker login`, or ask for permission"),
     (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
+    (Intercepted, "look at HTTPS_PROXY and NO_PROXY, and at what stands between here and the registry"),
     (Uncertified, "do not use it; tell whoever runs the registry"),
     (Refused, "do not use it; tell whoever runs the registry"),
 )

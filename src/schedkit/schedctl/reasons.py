@@ -9,13 +9,16 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schedkit.kernel import kmsg, processes
 from schedkit.model.exits import exits_since, last_words
 from schedkit.runtimes.containers import Container
-from schedkit.runtimes.port import Runtime
-from schedkit.schedctl.acting import written
 from schedkit.schedctl.hosts import Found
+from schedkit.schedctl.lastwords import written
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.port import Runtime
 
 _LONGEST = 500  # characters
 _TOLERANCE_S = 1.0  # between the clock of the kernel's log and that of the runtime

@@ -21,9 +21,10 @@ from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_a
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
-from schedkit.schedctl.acting import Stage, decided, joined, problem
+from schedkit.schedctl.acting import Stage, decided, problem
 from schedkit.schedctl.completions import complete_containers
 from schedkit.schedctl.errors import Problem, explain
+from schedkit.schedctl.lastwords import joined
 from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
 from schedkit.schedctl.progress import tell

@@ -36,10 +36,9 @@ class Trust(msgspec.Struct, frozen=True):
 
     def admit(self, source: Source, reference: Reference) -> Verified:
         """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
-        from schedkit.oci import verdicts  # noqa: PLC0415 - `verify` does without
+        from schedkit.oci.verdicts import Verdicts, verify_once  # noqa: PLC0415 - `verify` does without
 
-        kept = verdicts.Verdicts(verdicts.default_folder(os.environ, home()))
-        return verdicts.verify_once(kept, source, reference, self.policy, self.document)
+        return verify_once(Verdicts(_kept_folder()), source, reference, self.policy, self.document)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
@@ -63,17 +62,15 @@ trust_policy_option = option("trust_policy")  # of every verb that verifies
 
 def read_trust(path: str | None) -> Trust:
     """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
-    policy = _read_policy(path) if path else default_policy()
-    usual = rootfiles.current(root_folder(os.environ))
-    document, origin = rootfiles.document_for(policy, usual), path or DEFAULT
+    policy, origin = _read_policy(path) if path else default_policy(), path or DEFAULT
     if policy.trusted_root is not None:
-        return Trust(policy, origin, document, policy.trusted_root.path, None)
-    today = datetime.now(UTC).date()
+        return Trust(policy, origin, policy.trusted_root.content, policy.trusted_root.path, None)
+    usual, today = rootfiles.current(root_folder(os.environ)), datetime.now(UTC).date()
     warning = usual.warning(today)
     return Trust(
         policy,
         origin,
-        document,
+        usual.document,
         usual.origin.source,
         usual.age(today).days,
         (warning,) if warning else (),
@@ -81,9 +78,16 @@ def read_trust(path: str | None) -> Trust:
 
 
 def _read_policy(path: str) -> TrustPolicy:
-    from schedkit.oci.policyfiles import read_policy  # noqa: PLC0415 - YAML, which the built-in one needs none of
+    from schedkit.oci.policyfiles import read_policy  # noqa: PLC0415 - the built-in one needs no files
+    from schedkit.oci.readings import Readings  # noqa: PLC0415 - as above
 
-    return read_policy(Path(path))
+    return read_policy(Path(path), Readings(_kept_folder()).load)
+
+
+def _kept_folder() -> Path:
+    from schedkit.oci.verdicts import default_folder  # noqa: PLC0415 - as above
+
+    return default_folder(os.environ, home())
 
 
 def root_folder(environment: Mapping[str, str]) -> Path:

@@ -18,6 +18,8 @@ from schedkit.oci.policyfiles import Opener, check_policy, read_beginning, read_
 from schedkit.sked.verifierprotocol import Reading
 
 LONGEST_S: Final = 60
+# the link that a kubelet swaps; the names of all files lead over it
+_DATA: Final = "..data"
 
 
 def read(file: Path) -> Reading:
@@ -30,14 +32,20 @@ def read(file: Path) -> Reading:
 
 def of_one_version(folder: Path) -> Opener:
     """Reads files as they are now, all of them: a kubelet may put others behind their names at any time."""
-    link = folder / "..data"
+    link = folder / _DATA
     version = link.resolve() if link.is_symlink() else folder
 
     def read_bytes(file: Path, size: int) -> bytes:
-        is_inside = file.is_relative_to(folder)
-        return read_beginning(version / file.relative_to(folder) if is_inside else file, size)
+        is_swapped = file.is_relative_to(folder) and _is_swapped(folder, file.relative_to(folder))
+        return read_beginning(version / file.relative_to(folder) if is_swapped else file, size)
 
     return read_bytes
+
+
+def _is_swapped(folder: Path, name: Path) -> bool:
+    """Whether a kubelet keeps it behind its link, as nothing that is mounted elsewhere, or below."""
+    first = name.parts[0]
+    return ".." not in name.parts and (folder / first).is_symlink() and first != _DATA
 
 
 def _gathered(document: Any, read_named: Read) -> Reading:  # noqa: ANN401 - whatever YAML can say

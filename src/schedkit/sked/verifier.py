@@ -15,13 +15,16 @@ from typing import Final
 
 import msgspec
 
+from schedkit.model import manifests
+from schedkit.model.documents import InvalidDocument
 from schedkit.model.images import Digest, InvalidReference, Reference, parse_reference
+from schedkit.model.manifests import Index
 from schedkit.model.trust import Refusal, Step, TrustPolicy, default_policy, parse_policy
 from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles
 from schedkit.oci.deadlines import within
-from schedkit.oci.errors import NotFound, Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.proxies import read_proxies
 from schedkit.oci.registry import Registry, Settings
 from schedkit.oci.rootfiles import DatedRoot
@@ -33,6 +36,7 @@ LONGEST_S: Final = 120
 _WHOLE_S: Final = 100
 _OPERATION_S: Final = 25
 _MAX_WORDS: Final = 600
+_MOST_PARTS: Final = 64
 # at these the trusted root decides: one that is old does not know whom others trust by now
 _BY_ROOT: Final = frozenset({Step.LOG, Step.TIME, Step.CERTIFICATE, Step.ISSUANCE})
 
@@ -51,6 +55,8 @@ def told(request: Request, error: InvalidReference | Refusal | RegistryError) ->
     match error:
         case Refusal():
             return _distrusted(request, error.step, error.why)
+        case NotFound(is_hearsay=True) | Intercepted():
+            return _unreachable(request, str(error))
         case InvalidReference() | NotFound() | Refused():
             return _distrusted(request, Step.DIGEST, str(error))
         case Unauthorized():
@@ -86,7 +92,18 @@ def _found_out(request: Request, source: Source) -> Answer:
     if digest == request.known:
         return Answer(request.ticket, "known", str(digest))
     verdict = _verified(request, source, named, content)
-    return Answer(request.ticket, "trusted", _current(source, named) if pinned else str(digest), verdict)
+    current = _current(source, named) if pinned else str(digest)
+    return Answer(request.ticket, "trusted", current, verdict, parts_of(content))
+
+
+def parts_of(content: Content) -> tuple[str, ...]:
+    """The manifests that an index lists, which whoever signed it signed as well; none of a plain manifest."""
+    try:
+        found = manifests.parse(content.data, content.descriptor.media_type)
+    except InvalidDocument:
+        return ()
+    listed = found.manifests[:_MOST_PARTS] if isinstance(found, Index) else ()
+    return tuple(str(entry.digest) for entry in listed)
 
 
 def _current(source: Source, named: Reference) -> str:

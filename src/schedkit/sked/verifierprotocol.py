@@ -31,6 +31,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["trusted", "known", "distrusted", "unreachable"]
     current: str = ""  # what the image's name means; empty: that could not be found out
     verdict: bytes = b""  # of verification, if it is `trusted`
+    parts: tuple[str, ...] = ()  # digests that the verified one lists for platforms, if it is `trusted`
     step: int = 0  # that failed, if it is `distrusted`
     why: str = ""
     retry_after_s: float | None = None

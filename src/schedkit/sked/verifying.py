@@ -41,6 +41,7 @@ LIMITS: Final = Limits(time_s=125, memory=48 << 20, output=64 << 10)
 # of the time between two looks at a tag: how long after a first failure, and at most after the tenth
 _FIRST, _LONGEST = 1 / 40, 3
 _SOON: Final = Result(1.0)
+_MOST_VOUCHED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Verifications:
         self._asked: dict[Key, Question] = {}
         self._askers: Counter[Question] = Counter()
         self._known: dict[Question, _Known] = {}
-        self._answered_by: dict[Key, str] = {}  # the policy of the last answer, since this process runs
+        self._vouched: dict[Key, tuple[str, tuple[Trusted, ...]]] = {}  # by which policy, and for what
         self._tell: Callable[[Key], None] = lambda _: None
         # one process at a time, whatever it does: two would need more memory than there is
         self._turn = turn or asyncio.Lock()
@@ -112,17 +113,26 @@ class Verifications:
 
     def _with_verdict(self, key: Key, question: Question, ruled: Observation) -> Observation:
         known = self._known.get(question)
-        if known is None:
-            return replace(
-                ruled, is_policy_new=self._answered_by.get(key, question.policy) != question.policy
-            )
-        self._answered_by[key] = question.policy
-        return replace(ruled, verdict=known.verdict)
+        verdict = known.verdict if known else None
+        return replace(ruled, verdict=verdict, vouched=self._vouch(key, question.policy, verdict))
+
+    def _vouch(self, key: Key, policy: str, verdict: Verdict | None) -> tuple[Trusted, ...]:
+        """All good verdicts about what this SchedExt named, as long as the policy is the same, the last ones.
+
+        Its pods may still run what a tag meant before it was moved, or what an earlier spec asked for.
+        """
+        by, good = self._vouched.get(key, (policy, ()))
+        good = good if by == policy else ()
+        if isinstance(verdict, Trusted):
+            others = (each for each in good if each.verified.digest != verdict.verified.digest)
+            good = (*others, verdict)[-_MOST_VOUCHED:]
+        self._vouched[key] = (policy, good)
+        return good
 
     def forget(self, key: Key) -> None:
         """The SchedExt is gone."""
         self._ask(key, None)
-        self._answered_by.pop(key, None)
+        self._vouched.pop(key, None)
 
     def _ask(self, key: Key, question: Question | None) -> None:
         before = self._asked.get(key)
@@ -260,7 +270,7 @@ def _verdict_in(answer: Answer, question: Question, before: Verdict | None) -> V
         case "unreachable":
             return Undecided(Reason.REGISTRY_UNREACHABLE, answer.why, answer.retry_after_s)
         case "known" if isinstance(before, Trusted):
-            return Trusted(before.verified, Digest(answer.current or before.current))
+            return replace(before, current=Digest(answer.current or before.current))
         case "trusted":
             return _trusted(answer, question)
     raise BrokenOffError(f"its answer is not one: {answer.kind[:40]!r}")
@@ -273,7 +283,7 @@ def _trusted(answer: Answer, question: Question) -> Trusted:
     wanted = question.pinned or parse_reference(question.image).digest
     if verified is None or wanted not in (None, digest):
         raise BrokenOffError("its verdict is about another image")
-    return Trusted(verified, Digest(answer.current or digest))
+    return Trusted(verified, Digest(answer.current or digest), frozenset(map(Digest, answer.parts)))
 
 
 def _is_fixed(question: Question) -> bool:

@@ -24,7 +24,7 @@ from schedkit.kube.client import Client
 from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
-from schedkit.model.trustrules import TrustMode
+from schedkit.model.trustrules import Rules, TrustMode
 from schedkit.oci import rootfiles
 from schedkit.sked import certificates
 from schedkit.sked.authorization import Gatekeeper
@@ -124,9 +124,10 @@ class Manager:
         _log.info("manager_started", version=__version__, server=self._server, process=os.getpid())
         if self._settings.enable_http2:
             _log.warning("http2_not_spoken", reason="servers speak HTTP/1.1 only: remove --enable-http2")
-        _warn_of_old_root()
         await self._serve_probes()
         await self._rules.look()
+        self._warn_of_old_root()
+        self._rules.listen(self._warn_of_old_root)
         if (address := self._settings.metrics_bind_address) is not None:
             self._background.append(partial(self._serve_metrics, address))
         await serve(
@@ -137,6 +138,12 @@ class Manager:
             beside=self._background,
             grace_s=GRACE_S,
         )
+
+    def _warn_of_old_root(self) -> None:
+        """Whoever runs an operator for long should hear of it before signatures are refused for that."""
+        warning = old_root_warning(self._rules.rules, dt.datetime.now(dt.UTC).date())
+        if warning is not None:
+            _log.warning("trusted_root_old", reason=warning)
 
     async def _serve_probes(self) -> None:
         address = self._settings.health_probe_bind_address
@@ -188,11 +195,11 @@ def _give_memory_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _warn_of_old_root() -> None:
-    """Whoever runs an operator for long should hear of it before signatures are refused for that."""
-    warning = rootfiles.embedded().warning(dt.datetime.now(dt.UTC).date(), remedy=NEWER_ROOT)
-    if warning is not None:
-        _log.warning("trusted_root_old", reason=warning)
+def old_root_warning(rules: Rules | None, today: dt.date) -> str | None:
+    """What is to be said about the age of the operator's own root; None: nothing, or nobody asks it."""
+    if rules is None or rules.mode is TrustMode.OFF or not rules.policy.asks_usual_root:
+        return None
+    return rootfiles.embedded().warning(today, remedy=NEWER_ROOT)
 
 
 def _stop_on_signals() -> asyncio.Event:
