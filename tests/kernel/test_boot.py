@@ -1,12 +1,12 @@
 """`schedkit.service` where systemd is PID 1: it is active only while the kernel runs its scheduler.
 
 The guest is looked at from outside, through its kernel, systemd and Podman: `schedctl` is no witness here.
-Every start of the unit starts Podman, and Python twice, under emulation: the module is `full`.
+Every start of the unit starts Podman, and Python twice, under emulation: most of the module is `full`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from rig import images, kernels, polling, systemd, vm
 from rig.errors import RigError
 
-pytestmark = [pytest.mark.own_guest, pytest.mark.full]
+pytestmark = pytest.mark.own_guest
 
 _UNIT = Path(__file__).parents[2] / "packaging/systemd/schedkit.service"
 _CHOICE = "etc/schedkit/boot.env"
@@ -82,12 +82,22 @@ class Machine:
         """What the unit wrote since it was last started."""
         return self('journalctl -o cat "_SYSTEMD_INVOCATION_ID=$(systemctl show schedkit -P InvocationID)"')
 
-    def await_state(self, wanted: str) -> None:
-        def is_reached() -> bool:
-            return self.shows("ActiveState") == [wanted]
+    def await_active(self) -> None:
+        self._await(lambda: self.shows("ActiveState") == ["active"], "schedkit.service is active")
 
+    def await_end(self) -> list[str]:
+        """The state that the unit ends in, and the result."""
+        ended = {"inactive", "failed"}
+        self._await(lambda: ended.issuperset(self.shows("ActiveState")), "schedkit.service has ended")
+        return self.shows("ActiveState", "Result")
+
+    def await_supervisor(self, container: str) -> None:
+        """Before that, a signal would end it before it could do anything about it."""
+        self._await(lambda: f"staying with {container}" in self.journal(), f"{container} is supervised")
+
+    def _await(self, is_reached: Callable[[], bool], what: str) -> None:
         try:
-            polling.until(is_reached, f"schedkit.service is {wanted}", timeout_s=_TIMEOUT_S, poll_s=0.5)
+            polling.until(is_reached, what, timeout_s=_TIMEOUT_S, poll_s=0.5)
         except RigError as error:
             raise RigError(f"{error}; the unit wrote:\n{self.journal()}") from error
 
@@ -109,9 +119,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @pytest.fixture
 def attached(machine: Machine) -> Machine:
-    """With fifo in the kernel, from boot on or started again."""
+    """With fifo in the kernel and supervised, from boot on or started again."""
     machine.choose("fifo")
     assert machine.start(), machine.journal()
+    machine.await_supervisor("fifo")
     return machine
 
 
@@ -124,7 +135,7 @@ def idle(machine: Machine) -> Machine:
 
 
 def test_the_chosen_scheduler_is_attached_at_boot(machine: Machine) -> None:
-    machine.await_state("active")
+    machine.await_active()
 
     assert machine.kernel() == ("enabled", "rig_fifo")
     assert "the kernel runs rig_fifo, of container fifo" in machine.journal()
@@ -134,13 +145,14 @@ def test_a_humans_sysrq_is_not_undone(attached: Machine) -> None:
     attachments = attached.enable_seq()
 
     attached("echo S > /proc/sysrq-trigger")
-    attached.await_state("failed")
 
-    assert attached.shows("Result", "NRestarts") == ["exit-code", "0"]
+    assert attached.await_end() == ["failed", "exit-code"]
+    assert attached.shows("NRestarts") == ["0"]
     assert (attached.kernel(), attached.enable_seq()) == (("disabled", ""), attachments)
     assert "fifo was ejected by a human, with SysRq-S" in attached.journal()
 
 
+@pytest.mark.full
 def test_an_image_that_is_gone_leaves_the_kernels_own_scheduler_and_a_failed_unit(idle: Machine) -> None:
     idle.choose("fifo", digest="sha256:" + "0" * 64)
 
@@ -151,6 +163,7 @@ def test_an_image_that_is_gone_leaves_the_kernels_own_scheduler_and_a_failed_uni
     assert "Error: cannot run" in idle.journal()
 
 
+@pytest.mark.full
 def test_a_scheduler_that_the_kernel_refuses_leaves_a_failed_unit_with_the_kernels_words(
     idle: Machine,
 ) -> None:
@@ -166,48 +179,53 @@ def test_a_scheduler_that_the_kernel_refuses_leaves_a_failed_unit_with_the_kerne
 def test_stopping_the_unit_detaches_the_scheduler_and_removes_its_container(attached: Machine) -> None:
     attached("systemctl stop schedkit")
 
-    assert attached.shows("ActiveState", "Result") == ["inactive", "success"]
+    assert attached.await_end() == ["inactive", "success"], attached.journal()
     assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
 
 
+@pytest.mark.full
 def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) -> None:
     idle.choose("lingering")
     assert idle.start(), idle.journal()
 
     idle("echo S > /proc/sysrq-trigger")
-    idle.await_state("failed")
 
+    assert idle.await_end() == ["failed", "exit-code"]
     assert "lingering was ejected by a human, with SysRq-S" in idle.journal()
     assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
 
 
+@pytest.mark.full
 def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) -> None:
     attached("schedctl stop")
-    attached.await_state("inactive")
 
-    assert attached.shows("Result") == ["success"]
+    assert attached.await_end() == ["inactive", "success"]
     assert attached.kernel() == ("disabled", "")
 
 
+@pytest.mark.full
 def test_what_the_kernel_would_keep_after_a_crash_is_taken_out_of_it(idle: Machine) -> None:
     idle.choose("orphan")
     assert idle.start(), idle.journal()
+    idle.await_supervisor("orphan")
     assert idle.kernel() == ("enabled", "rig_orphan")
 
     idle("podman kill --signal=KILL --all")
-    idle.await_state("failed")
 
+    assert idle.await_end() == ["failed", "exit-code"]
     assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
     assert "orphan has ended: killed by SIGKILL" in idle.journal()
 
 
+@pytest.mark.full
 def test_a_supervisor_that_is_killed_takes_its_scheduler_along(attached: Machine) -> None:
     attached("systemctl kill --signal=KILL schedkit")
-    attached.await_state("failed")
 
+    assert attached.await_end() == ["failed", "signal"]
     assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
 
 
+@pytest.mark.full
 def test_without_a_choice_nothing_is_started(idle: Machine) -> None:
     idle(f"rm /{_CHOICE}")
 
@@ -216,6 +234,7 @@ def test_without_a_choice_nothing_is_started(idle: Machine) -> None:
     assert idle.shows("ActiveState", "ConditionResult") == ["inactive", "no"]
 
 
+@pytest.mark.full
 def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_without(
     machine: Machine,
 ) -> None:
@@ -225,10 +244,10 @@ def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_w
     assert said.splitlines()[-1] == "0", said
 
 
+@pytest.mark.full
 def test_a_machine_that_is_powered_off_leaves_no_failure_behind(attached: Machine) -> None:
     """The last one: nothing starts on this machine any more, Podman included."""
     attached("systemctl start --no-block poweroff.target")
-    attached.await_state("inactive")
 
-    assert attached.shows("Result") == ["success"], attached.journal()
+    assert attached.await_end() == ["inactive", "success"], attached.journal()
     assert attached.kernel() == ("disabled", "")

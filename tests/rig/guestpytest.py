@@ -54,14 +54,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One copy of each kernel test per kind."""
-    if "kernel_kind" in metafunc.fixturenames and not metafunc.definition.get_closest_marker("own_guest"):
+    if "kernel_kind" in metafunc.fixturenames and not _has_own_guest(metafunc.definition):
         kinds = _kinds_of(metafunc.definition, everything=metafunc.config.getoption("kernels") == "all")
         metafunc.parametrize("kernel_kind", kinds, scope="module", indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests for a guest by kind, so that a kind needs one boot; all others keep their place."""
-    places = [index for index, item in enumerate(items) if _place_of(item)]
+    """Group the tests for a guest by kind, so that a kind needs one boot; all others keep their place.
+
+    Those that boot a guest of their own come last: amid a kind they would end its guest.
+    """
+    places = [index for index, item in enumerate(items) if _place_of(item) or _has_own_guest(item)]
     by_kind = sorted((items[index] for index in places), key=_rank)
     for index, item in zip(places, by_kind, strict=True):
         items[index] = item
@@ -69,7 +72,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _rank(item: pytest.Item) -> tuple[int, bool]:
     place = _place_of(item)
-    return (list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16) if place else (-1, False)
+    if place is None:
+        return len(kernels.KINDS), False
+    return list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
+
+
+def _has_own_guest(item: pytest.Item) -> bool:
+    return item.get_closest_marker("own_guest") is not None
 
 
 def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:

@@ -88,6 +88,21 @@ pytestmark = [pytestmark, pytest.mark.timeout(1)]
     done.stdout.fnmatch_lines(["*the guest was not done in time: Timeout*1.0s*"])
 
 
+def test_a_guest_of_their_own_is_booted_by_tests_after_all_that_share_one(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\n")
+    own = "import pytest\npytestmark = pytest.mark.own_guest\ndef test_own(): pass\n"
+    files = {"a": IN_A_GUEST.format(kind="7"), "b": own, "c": IN_A_GUEST.format(kind="6")}
+    folder = pytester.mkdir("tests") / "kernel"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+
+    found = pytester.runpytest_inprocess(*OPTIONS, "--collect-only", "-q", "tests/kernel", plugins=PLUGINS)
+
+    modules = [line.partition("::")[0][-4:-3] for line in found.outlines if "::" in line]
+    assert modules == ["c", "c", "a", "a", "b"]
+
+
 def test_a_guest_is_asked_for_long_tests_exactly_when_the_host_is(pytester: pytest.Pytester) -> None:
     every_day = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest")
     full = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest", "--full", "--kernels", "all")
