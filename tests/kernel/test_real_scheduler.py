@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.timeout(3 * 3600),
 ]
 
-# not scx_lavd: it looks for debugfs, which containers do not see, and panics
+# not scx_lavd: it panics where neither tracefs nor debugfs is mounted, as in our containers
 SCHEDULERS = ("scx_bpfland", "scx_rusty")
 BPF_AND_PERFMON = 1 << 39 | 1 << 38
 TIMEOUT_S = 240
