@@ -1,7 +1,7 @@
 """Schedulers of the catalog, built by their recipes, live a whole life under `schedctl`, with both runtimes.
 
 What the kernel runs is read beside `schedctl` after each step. The first run builds them, which takes 5 to 15
-minutes for each. So the module is `full`.
+minutes for each; attaching one under emulation takes up to two. So the module is `full`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ pytestmark = [
     pytest.mark.timeout(3 * 3600),
 ]
 
-# not scx_lavd: it panics where neither tracefs nor debugfs is mounted, as in our containers
-SCHEDULERS = ("scx_bpfland", "scx_rusty")
+SCHEDULERS = ("scx_bpfland", "scx_rusty", "scx_lavd")
 BPF_AND_PERFMON = 1 << 39 | 1 << 38
 TIMEOUT_S = 240
 

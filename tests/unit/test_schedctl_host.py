@@ -453,6 +453,15 @@ def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_p
     assert mounts(tmp_path, "6.18") == (sockets,)
 
 
+def test_what_the_kernel_can_trace_is_shown_where_the_machine_has_it_mounted(tmp_path: Path) -> None:
+    tracing = tmp_path / "sys/kernel/tracing"
+    tracing.mkdir(parents=True)
+    assert len(mounts(tmp_path, "6.18")) == 1
+
+    (tracing / "available_events").touch()
+    assert Mount(str(tracing), "/sys/kernel/tracing", read_only=True) in mounts(tmp_path, "6.18")
+
+
 def test_the_capabilities_of_the_catalog_are_added_to_what_all_need() -> None:
     listed = Listed("x", Entry("registry.example/x", needs=Needs(capabilities=("SYS_NICE", "BPF"))), "test")
 

@@ -18,6 +18,7 @@ from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.fetching import Fetchable
 
 _SOCKETS = "var/run/scx"  # where schedulers offer their statistics
+_TRACING = "sys/kernel/tracing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +119,24 @@ def warnings(chosen: Chosen, order: Order) -> list[str]:
 
 
 def mounts(root: Path, release: str) -> tuple[Mount, ...]:
-    """The folder of sockets, and the kernel's config where libbpf looks, unless it is seen there anyway."""
+    """The folder of sockets, and of the machine what schedulers read and containers do not see by themselves."""
     sockets = root / _SOCKETS
     sockets.mkdir(parents=True, exist_ok=True)
     shared = Mount(str(sockets.resolve()), f"/{_SOCKETS}")
+    return (shared, *_config(root, release), *_tracing(root))
+
+
+def _config(root: Path, release: str) -> tuple[Mount, ...]:
+    """The kernel's config where libbpf looks, unless it is seen there anyway."""
     config = machine.find_config(root, release)
     if config is None or config.path == str(root / "proc/config.gz"):
-        return (shared,)
-    return (shared, Mount(config.path, f"/boot/config-{release}", read_only=True))
+        return ()
+    return (Mount(config.path, f"/boot/config-{release}", read_only=True),)
+
+
+def _tracing(root: Path) -> tuple[Mount, ...]:
+    """Where the kernel lists what can be traced: some schedulers choose their programs by it, or panic."""
+    tracing = root / _TRACING
+    if not (tracing / "available_events").exists():
+        return ()
+    return (Mount(str(tracing), f"/{_TRACING}", read_only=True),)
