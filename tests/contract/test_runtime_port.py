@@ -424,7 +424,28 @@ class TestOutput:
         assert ended.code == 4
         runtime.remove(name)
 
-    def test_a_program_has_no_input(self, runtime: Runtime, run: Run) -> None:
+    def test_attached_it_reads_what_it_is_given_to_the_end(
+        self, runtime: Runtime, image: ImageContent
+    ) -> None:
+        name = create(runtime, image, "read first; echo got $first; cat; echo over", has_input=True)
+        reading, writing = os.pipe()
+
+        output = runtime.attach(name, stdin=reading)
+        runtime.start(name)
+        os.write(writing, b"one\n")
+        seen = next(output).data
+        os.write(writing, b"two\nthree")
+        os.close(writing)
+        seen += b"".join(one.data for one in output)
+
+        assert seen == b"got one\ntwo\nthreeover\n"
+        ended = runtime.wait(name, timeout_s=30)
+        assert ended is not None
+        assert ended.code == 0
+        os.close(reading)
+        runtime.remove(name)
+
+    def test_a_program_has_no_input_unless_it_was_asked_for(self, runtime: Runtime, run: Run) -> None:
         name = run("cat; echo over")
 
         assert runtime.wait(name, timeout_s=30) is not None
@@ -453,6 +474,20 @@ class TestListing:
         assert runtime.stop("go-made", grace_s=0.3).forced
         runtime.remove("go-made")
         assert runtime.containers() == ()
+
+    def test_a_list_has_an_answer_while_others_end_and_remove_containers(
+        self, runtime: Runtime, run: Run
+    ) -> None:
+        """One that goes between two questions of a list is no reason to show none of the rest."""
+        stays = run("true")
+        for _ in range(12):
+            name = run(_IGNORES_TERM)
+            remover = threading.Thread(target=runtime.remove, args=(name,))
+            remover.start()
+            while remover.is_alive():
+                assert {one.name for one in runtime.containers()} - {name} == {stays}
+
+        assert [one.name for one in runtime.containers()] == [stays]
 
     def test_those_of_others_are_neither_listed_nor_touched(
         self, podman: PodmanService, busybox: Path

@@ -199,6 +199,19 @@ def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) ->
     assert attached.kernel() == ("disabled", "")
 
 
+def test_what_the_kernel_would_keep_after_a_crash_is_taken_out_of_it(idle: Machine) -> None:
+    idle.choose("orphan")
+    assert idle.start(), idle.journal()
+    idle.await_supervisor("orphan")
+    assert idle.kernel() == ("enabled", "rig_orphan")
+
+    idle("podman kill --signal=KILL --all")
+
+    assert idle.await_end() == ["failed", "exit-code"]
+    assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
+    assert "orphan has ended: killed by SIGKILL" in idle.journal()
+
+
 def test_a_supervisor_that_is_killed_takes_its_scheduler_along(attached: Machine) -> None:
     attached("systemctl kill --signal=KILL schedkit")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,7 @@ def begin(machine: Machine, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [program, *machine.schedctl.flags, *words],
         env={**os.environ, **machine.schedctl.environment},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -99,6 +101,28 @@ def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str)
     done(call(machine, "run", signedimages.reference("fifo")))
     assert kernel() == ("enabled", "rig_fifo")
     assert done(call(machine, "reset")) == "the kernel runs its own scheduler\n"
+    assert (kernel(), machine.containers()) == (OWN, [])
+
+
+@pytest.mark.full
+@any_driver
+def test_attached_it_reads_our_input_and_ctrl_c_ends_it_with_its_own_exit_code(machine: Machine) -> None:
+    run = begin(machine, "run", signedimages.reference("fifo"), "--attach")
+    polling.until(lambda: schedext.is_attached("rig_fifo"), "it is attached", timeout_s=TIMEOUT_S)
+    pid = machine.schedctl.status()[1]["scheduler"]["pid"]
+    assert run.stdin is not None
+
+    run.stdin.write("for the scheduler")
+    run.stdin.flush()
+
+    # it reads nothing itself: what is there for it to read is taken in its place
+    with Path(f"/proc/{pid}/fd/0").open("rb", buffering=0) as waiting:
+        os.set_blocking(waiting.fileno(), False)
+        given = polling.until(lambda: waiting.read(100), "our input is there", timeout_s=TIMEOUT_S)
+    assert given == b"for the scheduler"
+    run.send_signal(signal.SIGINT)
+    stdout, _ = run.communicate(timeout=TIMEOUT_S)
+    assert (run.returncode, stdout) == (0, "registered with the kernel\n")
     assert (kernel(), machine.containers()) == (OWN, [])
 
 

@@ -234,6 +234,30 @@ def test_a_reset_ejects_an_orphan(schedctl: Schedctl, launcher: Launcher) -> Non
     assert (schedext.state(), reset["kernel_state"], reset["ops"]) == ("disabled", "disabled", None)
 
 
+def test_a_reset_removes_what_an_orphan_that_a_human_ejected_has_left(
+    schedctl: Schedctl, launcher: Launcher
+) -> None:
+    loader = launcher.attach("orphan")
+    loader.send(signal.SIGKILL)
+    loader.wait(TIMEOUT_S)
+    schedext.eject()
+    schedext.await_disabled()
+    stranger = launcher.attach("fifo")
+
+    forced = schedctl.launch("run", "alias", "--force")
+
+    # on kernels before 7 the stranger's would go with the map
+    assert (forced.exit_code, schedext.ops()) == (1, "rig_fifo")
+    stranger.send(signal.SIGTERM)
+    stranger.wait(TIMEOUT_S)
+
+    told, reset, again = (done(schedctl("reset", *words)).stdout for words in (["--dry-run"], [], []))
+
+    assert told.splitlines()[0] == "would remove what rig_orphan, which was ejected, has left in the kernel"
+    assert reset == "the kernel runs its own scheduler\n"
+    assert again == "nothing to do: the kernel runs its own scheduler\n"
+
+
 def test_a_reset_ends_an_ejected_holder_that_does_not_exit(schedctl: Schedctl, launcher: Launcher) -> None:
     holder = launcher.attach("lingering")
     schedext.eject()

@@ -40,7 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
+    config.addinivalue_line(
+        "markers",
+        "kernel(*kinds, has_cx16=False): run this module in a guest with these kernels; a guest with "
+        "cx16 (see rig.vm) is another one, and has them alone",
+    )
     config.addinivalue_line(
         "markers", "own_guest: this module boots a guest itself, and looks at it from outside"
     )
@@ -66,9 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[index] = item
 
 
-def _rank(item: pytest.Item) -> int:
+def _rank(item: pytest.Item) -> tuple[int, bool]:
     place = _place_of(item)
-    return list(kernels.KINDS).index(place.kind) if place else len(kernels.KINDS)
+    if place is None:
+        return len(kernels.KINDS), False
+    return list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
 
 
 def _has_own_guest(item: pytest.Item) -> bool:
@@ -78,7 +84,8 @@ def _has_own_guest(item: pytest.Item) -> bool:
 def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
     marker = item.get_closest_marker("kernel")
     named: Sequence[str] = marker.args if marker else ("7",)
-    if not everything or not any(kernels.KINDS[kind].has_sched_ext for kind in named):
+    is_choosy = bool(marker and marker.kwargs)
+    if not everything or is_choosy or not any(kernels.KINDS[kind].has_sched_ext for kind in named):
         return named
     return [kind.name for kind in kernels.KINDS.values() if kind.has_sched_ext or kind.name in named]
 
@@ -158,10 +165,18 @@ def _is_complete(reports: Sequence[pytest.TestReport]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a test runs: in a guest with this kind of kernel; if the guest dies, so does the module."""
+class _Machine:
+    """What a guest is; tests for the same share one."""
 
-    kind: str
+    kind: str  # of kernel
+    has_cx16: bool = False
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a test runs: in a guest like this; if the guest dies, so does the module."""
+
+    machine: _Machine
     module: str
 
 
@@ -170,7 +185,7 @@ class _Player:
 
     def __init__(self) -> None:
         self._run: _Run | None = None
-        self._kind = ""  # of the guest at hand
+        self._machine: _Machine | None = None  # what the guest at hand is
         self._lost: dict[_Place, Exception] = {}  # why tests of a place will never have a result
 
     @pytest.hookimpl(tryfirst=True)
@@ -178,32 +193,30 @@ class _Player:
         place = _place_of(item)
         if place is None:
             return None
-        if place not in self._lost and (self._run is None or self._kind != place.kind):
-            self._open(place.kind, item)
+        if place not in self._lost and (self._run is None or self._machine != place.machine):
+            self._open(place.machine, item)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._results(item, place):
             item.ihook.pytest_runtest_logreport(report=report)
         following = _place_of(nextitem) if nextitem else None
-        if following is None or following.kind != place.kind:
+        if following is None or following.machine != place.machine:
             self._close()  # before the test counts as finished: its tier pays for the end of the guest
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
-    def _open(self, kind: str, first: pytest.Item) -> None:
-        """Boot a guest of that kind, and start in it all its tests from this one on."""
+    def _open(self, machine: _Machine, first: pytest.Item) -> None:
+        """Boot a guest like that, and start in it all its tests from this one on."""
         self._close()
         rest = first.session.items[first.session.items.index(first) :]
-        waiting = [(item, place) for item in rest if (place := _place_of(item)) and place.kind == kind]
+        waiting = [(item, place) for item in rest if (place := _place_of(item)) and place.machine == machine]
         self._prepare(waiting)
         chosen = [item.nodeid for item, place in waiting if place not in self._lost]
         if not chosen:
             return
         try:
             with _limit_as_error():
-                self._run, self._kind = (
-                    _start(kernels.obtain(kind), words_for_guest(first.config, chosen)),
-                    kind,
-                )
+                self._run = _start(machine, words_for_guest(first.config, chosen))
+                self._machine = machine
         except (Unavailable, RigError) as error:
             self._lost |= {place: self._lost.get(place, error) for _, place in waiting}
 
@@ -265,8 +278,9 @@ def _prepare(item: pytest.Item) -> None:
 def _place_of(item: pytest.Item) -> _Place | None:
     """Where a test runs that belongs into a guest, None for all others."""
     callspec = getattr(item, "callspec", None)
-    kind = callspec.params.get("kernel_kind") if callspec else None
-    return _Place(kind, item.nodeid.partition("::")[0]) if kind else None
+    kind, mark = callspec.params.get("kernel_kind") if callspec else None, item.get_closest_marker("kernel")
+    machine = _Machine(kind, **(mark.kwargs if mark else {})) if kind else None
+    return _Place(machine, item.nodeid.partition("::")[0]) if machine else None
 
 
 @contextmanager
@@ -286,8 +300,9 @@ def words_for_guest(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", *options, *nodeids]
 
 
-def _start(kernel: kernels.Kernel, words: Sequence[str]) -> _Run:
-    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}"))
+def _start(machine: _Machine, words: Sequence[str]) -> _Run:
+    kernel = kernels.obtain(machine.kind)
+    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}", has_cx16=machine.has_cx16))
     guest.__enter__()
     try:
         reports = guest.share / "reports.jsonl"

@@ -27,15 +27,20 @@ class Machine:
     schedctl: Schedctl
 
     @classmethod
-    def using(cls, service: Podman | Containerd, home: Path) -> Machine:
-        """A user with that home, the rig's images in a layout, and a policy that trusts who signed them."""
+    def using(cls, service: Podman | Containerd, home: Path, signed: Path | None = None) -> Machine:
+        """A user with that home, images in a layout, and a policy that trusts who signed them.
+
+        They are the rig's, or those that `signedimages.sign` has put into the folder `signed`.
+        """
         driver = "podman" if isinstance(service, Podman) else "containerd"
-        flags = ("--driver", driver, "--socket", str(service.socket), "--layout", str(signedimages.layout()))
+        layout = signedimages.layout_in(signed) if signed else signedimages.layout()
+        policy = signedimages.policy_in(signed) if signed else signedimages.policy()
+        flags = ("--driver", driver, "--socket", str(service.socket), "--layout", str(layout))
         environment = {
             "HOME": str(home),
             "XDG_DATA_HOME": str(home / "data"),
             "XDG_CACHE_HOME": str(home / "cache"),
-            "SCHEDCTL_TRUST_POLICY": str(signedimages.policy()),
+            "SCHEDCTL_TRUST_POLICY": str(policy),
         }
         return cls(service, Schedctl(flags, environment))
 

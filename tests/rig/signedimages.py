@@ -5,6 +5,7 @@ Guests have no network: what they run is signed on the host, in a registry that 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import cache as once
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from schedkit.oci.registry import Settings
 
 SIGNER = "rig.pub"  # the name of the key, by which the policy knows the signer
 UNSIGNED = "partial"
+_LAYOUT, _POLICY = "layout", "policy.yaml"
 _SIGNED = (
     "fifo",
     "alias",
@@ -36,12 +38,22 @@ _SIGNED = (
 
 def layout() -> Path:
     """The folder that `schedctl --layout` reads: signed images, and the one that nobody signed."""
-    return _built() / "layout"
+    return layout_in(_built())
 
 
 def policy() -> Path:
     """The trust policy by which they are verified."""
-    return _built() / "policy.yaml"
+    return policy_in(_built())
+
+
+def layout_in(folder: Path) -> Path:
+    """The layout that `sign` has put there."""
+    return folder / _LAYOUT
+
+
+def policy_in(folder: Path) -> Path:
+    """The trust policy that `sign` has put there."""
+    return folder / _POLICY
 
 
 def reference(name: str) -> str:
@@ -60,25 +72,29 @@ def _names() -> tuple[str, ...]:
 
 @once
 def _built() -> Path:
-    digests = [images.digest(image(name)) for name in _names()]
-    return cache.entry("signed-images", cache.digest(*digests, Path(__file__).read_bytes()), _build)
+    wanted = {reference(name): image(name) for name in _names()}
+    digests = [images.digest(each) for each in wanted.values()]
+    key = cache.digest(*digests, Path(__file__).read_bytes())
+    return cache.entry(
+        "signed-images", key, lambda folder: sign(folder, wanted, unsigned=[reference(UNSIGNED)])
+    )
 
 
-def _build(folder: Path) -> None:
+def sign(folder: Path, wanted: Mapping[str, Path], *, unsigned: Collection[str] = ()) -> None:
+    """Put images by their names into one layout in the folder, signed, and beside it who is trusted."""
     scratch = processes.run_folder("signed-images")
     authority = Authority(scratch / "authority")
     cosign = Cosign(3, scratch / "cosign", ca_file=authority.ca_file)
     key = cosign.new_key()
     (folder / SIGNER).write_bytes(key.public.read_bytes())
-    (folder / "policy.yaml").write_text(f"keys: [{{path: {SIGNER}}}]\n")
+    policy_in(folder).write_text(f"keys: [{{path: {SIGNER}}}]\n")
     with (
-        step(f"images: signing {len(_names()) - 1} of them"),
+        step(f"images: signing {len(wanted) - len(unsigned)} of them"),
         Registry(Kind.REFERRERS, scratch / "registry", authority) as registry,
         Source(Settings(ca_file=authority.ca_file)) as source,
     ):
-        for name in _names():
-            digest = registry.client.push(image(name), f"rig/{name}", "v1")
-            pushed = f"{registry.host}/rig/{name}@{digest}"
-            if name != UNSIGNED:
+        for number, (name, found) in enumerate(wanted.items()):
+            pushed = f"{registry.host}/rig/{number}@{registry.client.push(found, f'rig/{number}', 'v1')}"
+            if name not in unsigned:
                 cosign.sign(pushed, key)
-            copy(source, Layout(folder / "layout"), parse_reference(pushed), parse_reference(reference(name)))
+            copy(source, Layout(layout_in(folder)), parse_reference(pushed), parse_reference(name))

@@ -138,6 +138,24 @@ def test_what_is_seen_becomes_the_contracts_status(
     assert "{" not in verdict.words + verdict.way_out
 
 
+@pytest.mark.parametrize(
+    ("running", "status"),
+    [
+        pytest.param([], "orphaned-kernel-state", id="alone"),
+        pytest.param([SECOND], "managed-mismatch", id="beside one that runs"),
+        pytest.param([SECOND, SECOND], "multiple-managed", id="beside several"),
+    ],
+)
+def test_what_an_ended_container_left_in_the_kernel_is_ours_to_end(
+    running: list[OurContainer], status: str
+) -> None:
+    verdict = judge(attached(IN_OURS), running, ended=[OURS._replace(pid=0)])
+
+    assert (verdict.status.value, verdict.owner.kind) == (status, OwnerKind.MANAGED)
+    assert "schedctl did not start" not in verdict.words
+    assert "schedctl " in verdict.way_out
+
+
 def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:
     verdict = judge(attached(SERVICE), [OURS])
 

@@ -198,6 +198,18 @@ def test_what_could_not_be_looked_at_may_be_left_behind() -> None:
     assert leftovers(SchedExt(State.DISABLED), evidence(schedulers=[])).are_excluded
 
 
+def test_a_registration_without_a_link_is_left_behind_unless_it_is_what_is_attached() -> None:
+    registered, other = (
+        SchedulerMap(each, ops, is_registered=True) for each, ops in ((10, "mini"), (11, "x"))
+    )
+    found = evidence(HeldMap(7, 10), HeldMap(8, 11), HeldMap(9, 12), schedulers=[registered, other])
+
+    idle, busy = leftovers(SchedExt(State.DISABLED), found), leftovers(RUNNING, found)
+
+    assert (idle.registered, [each.pid for each in idle.processes]) == ((registered, other), [7, 8])
+    assert (busy.registered, [each.pid for each in busy.processes]) == ((other,), [8])
+
+
 def test_an_ejected_scheduler_whose_link_is_pinned_is_left_behind() -> None:
     ejected, loaded = SchedulerMap(10, "mini"), SchedulerMap(11, "mini")
     found = evidence(HeldMap(8, 11), schedulers=[ejected, loaded])._replace(pinned_links=frozenset({4}))

@@ -22,6 +22,7 @@ from schedkit.model.lifecycle import (
     Refused,
     Start,
     Stop,
+    Unregister,
     choose,
     explain_failure,
     is_free,
@@ -38,6 +39,7 @@ OURS = Known("podman", ID, "fifo", is_running=True, pid=7)
 DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
 INSIDE = Process(7, command="scx_fifo")
 STRANGER = Process(99, command="scx_other")
+EJECTED = SchedulerMap(4, "old_ops", is_registered=True)
 POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
 
 
@@ -74,7 +76,9 @@ def test_a_free_kernel_gets_the_scheduler(after: After, steps: tuple[object, ...
 
 
 def test_what_earlier_runs_left_behind_is_removed_first() -> None:
-    assert plan_run(host(seen(), DEAD)) == (Discard(DEAD), Create(), Start(), AwaitAttachment())
+    machine = host(seen(), DEAD)._replace(lingering=Leftovers(registered=(EJECTED,)))
+
+    assert plan_run(machine) == (Discard(DEAD), Unregister(EJECTED), Create(), Start(), AwaitAttachment())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schedkit.schedctl.errors import ExitCode
 from schedkit.schedctl.main import main
 from schedkit.schedctl.run import command as run
 
@@ -37,16 +38,25 @@ def test_every_variable_and_option_of_the_example_is_one_that_schedctl_reads() -
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "called"), [("killed", "stop\n"), ("dumped", "stop\n"), ("exited", "")], ids=str
+    ("code", "status", "called"),
+    [
+        pytest.param("killed", "KILL", "stop\n", id="it was killed"),
+        pytest.param("dumped", "SEGV", "stop\n", id="its interpreter crashed"),
+        pytest.param("exited", "75", "stop\n", id="it failed, and has not seen the end"),
+        pytest.param("exited", "0", "", id="somebody stopped the scheduler"),
+        pytest.param("exited", "1", "", id="the scheduler was ejected, or failed"),
+        pytest.param("", "", "", id="it was never started: nothing there is its"),
+    ],
 )
 def test_a_supervisor_that_could_not_stop_its_scheduler_is_helped(
-    tmp_path: Path, exit_code: str, called: str
+    tmp_path: Path, code: str, status: str, called: str
 ) -> None:
     [line] = re.findall("^ExecStopPost=(.*)$", UNIT, re.MULTILINE)
     (tmp_path / "schedctl").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "schedctl").chmod(0o755)
 
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "EXIT_CODE": exit_code}
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "EXIT_CODE": code, "EXIT_STATUS": status}
     done = subprocess.run(shlex.split(line), env=env, capture_output=True, text=True, check=True)
 
     assert done.stdout == called
+    assert f"exited/{ExitCode.LEFT_BEHIND})" in line

@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 import pytest
 
-from schedkit.runtimes import keptlogs, logkeeper
+from rig import polling
+from schedkit.runtimes import containerdinput, keptlogs, logkeeper
 from schedkit.runtimes.containers import Output, Stream
 
 _PROGRAM = Path(logkeeper.__file__)
@@ -232,3 +233,40 @@ def test_what_no_keeper_wrote_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(_LINE % 1 + b"\n2026 nonsense\n2026 stdX F x\n\xff\n" + _LINE % 2)
 
     assert text(keptlogs.read(tmp_path)) == b"1\n2\n"
+
+
+def test_with_input_what_a_task_writes_is_kept_until_its_end(tmp_path: Path) -> None:
+    with containerdinput.kept(_PROGRAM, tmp_path, "one") as fifos:
+        writing = [os.open(fifos[each], os.O_WRONLY) for each in ("stdout", "stderr")]
+
+    for descriptor, text in zip(writing, (b"to be kept\n", b"this, too\n"), strict=True):
+        os.write(descriptor, text)
+        os.close(descriptor)
+
+    polling.until(lambda: not _keepers(tmp_path), "the keeper has ended")
+    found = {one.stream: one.data for one in keptlogs.read(tmp_path / "one")}
+    assert found == {Stream.STDOUT: b"to be kept\n", Stream.STDERR: b"this, too\n"}
+
+
+def test_with_input_no_keeper_outlives_a_creation_that_failed(tmp_path: Path) -> None:
+    def create() -> None:
+        with containerdinput.kept(_PROGRAM, tmp_path, "one"):
+            assert _keepers(tmp_path)
+            raise ConnectionAbortedError
+
+    with pytest.raises(ConnectionAbortedError):
+        create()
+
+    polling.until(lambda: not _keepers(tmp_path), "the keeper has ended")
+
+
+def _keepers(folder: Path) -> list[Path]:
+    """The processes that keep something there; one that has ended shows no words."""
+    word = os.fsencode(folder)
+    return [each for each in Path("/proc").glob("[0-9]*/cmdline") if word in _words(each)]
+
+
+def _words(command_line: Path) -> list[bytes]:
+    with suppress(OSError):
+        return command_line.read_bytes().split(b"\0")
+    return []

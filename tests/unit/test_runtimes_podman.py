@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from schedkit.runtimes.containers import State
-from schedkit.runtimes.errors import NoSuchContainerError, NotAnsweringError
+from schedkit.runtimes.errors import NoSuchContainerError, NotAnsweringError, RefusedError
 from schedkit.runtimes.podman import Podman
 from schedkit.runtimes.specs import Spec
 
@@ -23,12 +23,16 @@ RUSTY, POSTGRES = "5e1f" * 16, "c0de" * 16
 
 
 class Libpod:
-    """Containers by their id, and every request about one; `spoiled` answers are no JSON."""
+    """Containers by their id, and every request about one; `spoiled` answers are no JSON.
+
+    `failures` are internal errors with which it answers as many inspections.
+    """
 
     def __init__(self) -> None:
         self.containers: dict[str, dict[str, Any]] = {}
         self.asked: list[tuple[str, str, str]] = []  # method, the word in the path, what was asked
         self.spoiled: set[str] = set()
+        self.failures: list[dict[str, Any]] = []
 
     def add(self, identity: str, name: str, labels: dict[str, str], status: str = "running") -> None:
         self.containers[identity] = {"name": name, "labels": labels, "status": status}
@@ -84,7 +88,7 @@ class Libpod:
         if method == "DELETE":
             del self.containers[identity]
         elif what == "json":
-            return 200, self.inspected(identity)
+            return (500, self.failures.pop(0)) if self.failures else (200, self.inspected(identity))
         elif what == "kill":
             self.containers[identity]["status"] = "exited"
         return 200, {}
@@ -218,6 +222,36 @@ def test_marks_of_ours_are_not_shown_and_cannot_be_taken(podman: Podman, libpod:
 
     assert (made.state, dict(made.labels)) == (State.CREATED, OURS | {"org.schedkit.x": "1"})
     assert len(libpod.containers) == 3
+
+
+# as Podman 4.3 words them
+GONE = {
+    "cause": "no such container",
+    "message": f"container {RUSTY} does not exist in database: no such container",
+}
+ENDING = {"cause": "no such process", "message": "read /proc/583/cgroup: no such process"}
+
+
+def test_one_that_goes_while_podman_looks_at_it_is_not_listed(podman: Podman, libpod: Libpod) -> None:
+    libpod.add("ab12" * 16, "scx_lavd", OURS)
+    libpod.failures = [GONE]
+
+    assert [one.name for one in podman.containers()] == ["scx_lavd"]
+
+
+def test_one_whose_process_ends_while_podman_looks_at_it_is_looked_at_again(
+    podman: Podman, libpod: Libpod
+) -> None:
+    libpod.failures = [ENDING]
+
+    assert [one.name for one in podman.containers()] == ["scx_rusty"]
+
+
+def test_a_failure_that_stays_is_told_in_podmans_words(podman: Podman, libpod: Libpod) -> None:
+    libpod.failures = [ENDING] * 100
+
+    with pytest.raises(RefusedError, match="read /proc/583/cgroup: no such process"):
+        podman.containers()
 
 
 @pytest.mark.parametrize("question", ["/containers/json", f"/{RUSTY}/json"], ids=["a list", "an inspection"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -26,7 +27,7 @@ from schedkit.model.lifecycle import (
 )
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
-from schedkit.runtimes.errors import NoSuchContainerError, RefusedError
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, RefusedError, SilentError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import ending
 from schedkit.schedctl.acting import Stage
@@ -184,6 +185,31 @@ def test_the_loss_of_a_session_goes_the_same_way_back_as_sigterm(
     assert runtime.asked[-1] == "start aba"
 
 
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_interrupts_a_change_that_is_done_ends_and_undoes_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    runtime = Runtime()
+    runtime.raised = {"remove old": number}
+    played = stage(tmp_path, runtime)
+
+    with ended_in_order() as done:
+        played.play((Create(), Start()), done=done)
+        played.perform(Discard(OLD._replace(id="old")))
+
+    assert runtime.asked == ["create new", "start new", "remove old"]
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_is_followed_after_a_change_can_be_interrupted_again(number: signal.Signals) -> None:
+    with ended_in_order() as done:
+        done()
+        with pytest.raises((KeyboardInterrupt, SystemExit)), ended_in_order():
+            signal.raise_signal(number)
+
+
 def test_what_nohup_ignores_is_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -217,36 +243,141 @@ def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back(tmp_
     assert runtime.asked[-1] == "start aba"
 
 
+LOADER = Process(OLD.pid)
+FREE = HostObservation(SchedExt(KernelState.DISABLED, enable_seq=4))
+BY_MAP = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.MAP, LOADER, map_id=3))
+BY_LINK = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.LINK, LOADER, map_id=3))
+BY_STRANGER = HostObservation(
+    SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.MAP, Process(99), map_id=3)
+)
+BY_NOBODY = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.NOBODY, map_id=3))
+
+
+class World:
+    """What the kernel runs until the container is removed, and from then on; BPF maps are for root alone."""
+
+    def __init__(self, runtime: Runtime, until: HostObservation, then: HostObservation) -> None:
+        self.ejections: list[str] = []
+        self.refusal: Problem | None = None
+        self._runtime, self._until, self._then = runtime, until, then
+
+    def observe(self, root: Path) -> HostObservation:  # noqa: ARG002 - as it is called
+        return self._then if "remove new" in self._runtime.asked else self._until
+
+    def eject(self, root: Path, *, is_blind: bool) -> None:  # noqa: ARG002 - as above
+        self.ejections.append("by force" if is_blind else "without force")
+        if self.refusal:
+            raise self.refusal
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
+    def begin(runtime: Runtime, until: HostObservation, then: HostObservation) -> tuple[Stage, World]:
+        world = World(runtime, until, then)
+        monkeypatch.setattr(observation, "observe", world.observe)
+        monkeypatch.setattr(ending, "eject", world.eject)
+        played = stage(tmp_path, runtime)
+        (tmp_path / "sys/kernel/sched_ext/enable_seq").write_text("4\n")
+        return played, world
+
+    return begin
+
+
+Begin: TypeAlias = Callable[[Runtime, HostObservation, HostObservation], tuple[Stage, World]]
+
+
 @pytest.mark.parametrize(
-    ("hold", "pid", "ejected"),
+    ("until", "then", "ejected"),
     [
-        pytest.param(Hold.MAP, OLD.pid, ["without force"], id="the kernel would keep it"),
-        pytest.param(Hold.LINK, OLD.pid, [], id="it ends with its process"),
-        pytest.param(Hold.MAP, 99, [], id="it is a stranger's"),
+        pytest.param(BY_MAP, BY_NOBODY, ["without force"], id="the kernel keeps it"),
+        pytest.param(BY_NOBODY, BY_NOBODY, ["without force"], id="it ended before anybody looked"),
+        pytest.param(BY_MAP, FREE, [], id="its program takes it along"),
+        pytest.param(BY_LINK, FREE, [], id="it ends with its process"),
+        pytest.param(BY_STRANGER, BY_STRANGER, [], id="it is a stranger's"),
     ],
 )
-def test_what_would_outlive_a_failed_start_is_ejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: Hold, pid: int, ejected: list[str]
+def test_what_outlives_a_failed_start_is_ejected(
+    begin: Begin, until: HostObservation, then: HostObservation, ejected: list[str]
 ) -> None:
-    asked: list[str] = []
-    played = stage(tmp_path, Runtime("start new"))
-    attached = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(hold, Process(pid)))
-    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
-    monkeypatch.setattr(
-        ending, "eject", lambda _, *, is_blind: asked.append("by force" if is_blind else "without force")
-    )
+    played, world = begin(Runtime("start new"), until, then)
 
     with pytest.raises(RefusedError, match="no start new"):
         played.play((Create(), Start()))
 
-    assert asked == ejected
+    assert world.ejections == ejected
 
 
-def test_what_somebody_removed_while_it_was_waited_for_is_told_in_the_kernels_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_stop_that_fails_leaves_to_the_removal_is_ejected_as_well(begin: Begin) -> None:
+    runtime = Runtime("stop new")
+    runtime.raised = {"start new": signal.SIGINT}
+    played, world = begin(runtime, BY_MAP, BY_NOBODY)
+
+    with pytest.raises(KeyboardInterrupt):
+        played.play((Create(), Start()))
+
+    assert (runtime.asked[-1], world.ejections) == ("remove new", ["without force"])
+
+
+@pytest.mark.parametrize(
+    "seq", [pytest.param(7, id="others came and went"), pytest.param(4, id="it was there before")]
+)
+def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin, seq: int) -> None:
+    theirs = BY_NOBODY._replace(kernel=SchedExt(KernelState.ENABLED, "theirs", seq))
+    played, world = begin(Runtime("start new"), theirs, theirs)
+
+    with pytest.raises(Problem, match=r"no start new; .* the kernel still runs theirs") as met:
+        played.play((Create(), Start()))
+
+    assert (world.ejections, met.value.remedy) == ([], "eject it: `schedctl reset`")
+
+
+def test_an_ejection_that_fails_is_told_together_with_what_led_to_it(begin: Begin) -> None:
+    played, world = begin(Runtime("start new"), BY_NOBODY, BY_NOBODY)
+    world.refusal = Problem("the scheduler was not ejected", why="a file is read-only", remedy="run as root")
+
+    with pytest.raises(
+        Problem, match=r"no start new; .* still runs fifo; the scheduler was not ejected"
+    ) as met:
+        played.play((Create(), Start()))
+
+    assert met.value.why.endswith("a file is read-only")
+    assert met.value.remedy == "run as root"
+
+
+def test_a_failed_start_that_could_not_be_removed_is_told_to_run_perhaps(begin: Begin) -> None:
+    played, _ = begin(Runtime("remove new"), BY_LINK, BY_LINK)
+
+    with pytest.raises(Problem, match=r"its program ended .*; new may still run, and be attached") as met:
+        played.play((Create(), Start(), AwaitAttachment()))
+
+    assert met.value.why.endswith("no remove new; ask another")
+
+
+def test_what_a_plan_has_left_to_others_is_not_ejected_because_the_kernel_was_free_before(
+    begin: Begin,
+) -> None:
+    played, world = begin(Runtime(), BY_NOBODY, BY_NOBODY)
+    played.play((Create(), Start()))
+
+    played.clear()
+
+    assert world.ejections == []
+    assert played.remains
+    assert "still runs fifo" in played.remains.what
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(NoSuchContainerError("no container new", "look again"), id="somebody removed it"),
+        pytest.param(SilentError("Podman does not answer", "look after it"), id="its runtime is in trouble"),
+    ],
+)
+def test_a_refusal_is_told_in_the_kernels_words_whatever_became_of_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: ContainerRuntimeError
 ) -> None:
     def gone(container: str, *, timeout_s: float) -> Exit | None:
-        raise NoSuchContainerError(f"no container {container} after {timeout_s:g} s", "look again")
+        raise error
 
     runtime = Runtime()
     monkeypatch.setattr(runtime, "wait", gone)

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from schedkit.kernel import observation
+from schedkit.model.host import HostObservation
+from schedkit.model.kernel import SchedExt
+from schedkit.model.kernel import State as KernelState
+from schedkit.model.owners import Hold, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import launching, wiring
 from schedkit.schedctl.acting import Stage
+from schedkit.schedctl.errors import Problem
 
 OURS = Container("id", "fifo", "", None, {}, State.CREATED, datetime(2026, 1, 1, tzinfo=UTC))
 RUNNING = OURS._replace(state=State.RUNNING)
@@ -89,6 +95,20 @@ def test_an_interruption_ends_what_was_started_here(
         launching.follow(played, runtime)  # type: ignore[arg-type]  # all that is asked for
 
     assert runtime.asked == asked
+
+
+def test_a_scheduler_that_stays_in_the_kernel_when_its_program_has_ended_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "LOCK", tmp_path / "lock")
+    orphan = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
+    runtime = Runtime(EXITED)
+
+    with pytest.raises(Problem, match="the kernel still runs fifo") as met:
+        launching.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
+
+    assert "schedctl reset" in met.value.remedy
 
 
 def stage(root: Path, runtime: Runtime) -> Stage:

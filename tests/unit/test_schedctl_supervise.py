@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from click.testing import CliRunner
 
 from schedkit.kernel import observation
 from schedkit.model.exits import ExitKind
@@ -17,8 +20,8 @@ from schedkit.model.lifecycle import Course
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
-from schedkit.schedctl import supervise, wiring
-from schedkit.schedctl.errors import Problem
+from schedkit.schedctl import ending, supervise, wiring
+from schedkit.schedctl.errors import ExitCode, Problem
 from schedkit.schedctl.settings import Settings
 from schedkit.schedctl.supervise import Supervision
 
@@ -88,11 +91,11 @@ def supervision(monkeypatch: pytest.MonkeyPatch, runtime: Runtime) -> Supervisio
 def test_the_kernels_reason_is_told_also_when_the_runtime_is_in_trouble(
     monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    ending = supervision(monkeypatch, Runtime(failing)).await_end()
+    ended = supervision(monkeypatch, Runtime(failing)).await_end()
 
-    assert not ending.is_in_order
-    assert ending.kernel_words == "fifo: runnable task stall"
-    assert ending.trouble == "Podman does not answer"
+    assert not ended.is_in_order
+    assert ended.kernel_words == "fifo: runnable task stall"
+    assert ended.trouble == "Podman does not answer"
 
 
 @pytest.mark.usefixtures("machine")
@@ -100,6 +103,17 @@ def test_a_runtime_that_is_being_restarted_is_waited_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(supervise, "_POLL_S", 0)
 
     assert supervision(monkeypatch, Runtime("containers", silences=2)).container.name == "fifo"
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_may_be_ours_is_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Process(7, cgroups=(f"/machine.slice/libpod-{OURS.id}.scope",))
+    attached = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, inside))
+    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
+    monkeypatch.setattr(supervise, "_RUNTIME_PATIENCE_S", -1)
+    monkeypatch.setattr(supervise, "_QUIET_S", 0)
+
+    assert supervision(monkeypatch, Runtime("containers", silences=3)).container.name == "fifo"
 
 
 @pytest.mark.usefixtures("machine")
@@ -117,9 +131,9 @@ def test_what_the_kernel_said_before_a_container_began_is_not_about_it(
 ) -> None:
     later = OURS._replace(started_at=datetime.now(UTC))
 
-    ending = supervision(monkeypatch, Runtime(container=later)).await_end()
+    ended = supervision(monkeypatch, Runtime(container=later)).await_end()
 
-    assert (ending.kind, ending.kernel_words, ending.exit_code) == (None, "", 0)
+    assert (ended.kind, ended.kernel_words, ended.exit_code) == (None, "", 0)
 
 
 def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
@@ -142,9 +156,149 @@ def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the
     monkeypatch.setattr(observation, "observe", lambda _: unknown)  # BPF maps are for root alone
     unnoticed = OURS._replace(state=State.RUNNING, pid=7)
 
-    ending = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
+    ended = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
 
-    assert (ending.course, ending.trouble) == (Course.ENDED, "")
+    assert (ended.course, ended.trouble) == (Course.ENDED, "")
+
+
+class Kernel:
+    """Runs what no link holds, of process 7, until that has ended; BPF maps are for root alone."""
+
+    def __init__(self, machine: Path) -> None:
+        self.ejections = 0
+        self._stat = machine / "proc/7/stat"
+        self._stat.parent.mkdir()
+        self.begin(100)
+
+    def begin(self, ticks: int) -> None:
+        self._stat.write_text("7 (scx) S" + " 0" * 18 + f" {ticks}\n")
+
+    def end(self) -> None:
+        self._stat.unlink()
+
+    def observe(self, root: Path) -> HostObservation:  # noqa: ARG002 - as it is called
+        kernel = SchedExt(KernelState.ENABLED, "fifo", 5)
+        if self.ejections:
+            return HostObservation(SchedExt(KernelState.DISABLED))
+        held = Proof(Hold.MAP, Process(7), map_id=3)
+        return HostObservation(kernel, held if self._stat.exists() else Proof(Hold.NOBODY, map_id=3))
+
+    def eject(self, root: Path, *, is_blind: bool) -> None:  # noqa: ARG002 - as above
+        assert not is_blind
+        self.ejections += 1
+
+
+@pytest.fixture
+def kernel(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    kernel = Kernel(machine)
+    monkeypatch.setattr(observation, "observe", kernel.observe)
+    monkeypatch.setattr(ending, "eject", kernel.eject)
+    return kernel
+
+
+def test_what_outlives_a_program_that_ends_by_itself_is_ejected_and_nothing_is_left(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+
+    def end(timeout_s: float) -> None:
+        kernel.end()
+        runtime.container = OURS
+
+    monkeypatch.setattr(supervise, "announced", lambda: nullcontext(end))
+    ended = watched.await_end()
+
+    assert (kernel.ejections, ended.left, ended.trouble) == (1, "", "")
+
+
+def test_what_was_never_proved_to_be_ours_is_named_and_not_ejected(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.end()
+
+    ended = supervision(monkeypatch, Runtime()).await_end()
+
+    assert kernel.ejections == 0
+    assert "the kernel still runs fifo" in ended.left
+    assert not ended.is_in_order
+
+
+def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+    runtime.container = OURS
+    monkeypatch.setattr(ending, "end_process", lambda *_, grace_s: kernel.end())  # noqa: ARG005 - as it is called
+
+    watched.stop()
+
+    assert kernel.ejections == 1
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervise, "_PATIENCE_S", 0)
+    monkeypatch.setattr(supervise, "_POLL_S", 0)
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+    runtime.failing = "inspect"
+
+    with pytest.raises(Problem, match="fifo was not stopped") as met:
+        watched.stop()
+
+    assert "Podman does not answer; the kernel still runs fifo, of container fifo" in met.value.why
+
+
+def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnoticed = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, unnoticed)
+    unknown = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
+    monkeypatch.setattr(observation, "observe", lambda _: unknown)
+    monkeypatch.setattr(supervise, "announced", lambda: nullcontext(lambda _: pytest.fail("it is")))
+    kernel.begin(200)
+
+    assert watched.await_end().course is Course.ENDED
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        pytest.param(SilentError("Podman does not answer", "look"), "Podman does not answer", id="a problem"),
+        pytest.param(ZeroDivisionError("nobody foresaw it"), "nobody foresaw it", id="a mistake of ours"),
+    ],
+)
+def test_who_has_not_seen_the_end_of_a_scheduler_exits_with_a_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fail(settings: Settings) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(wiring, "runtimes", fail)
+
+    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+
+    assert ended.exit_code == ExitCode.LEFT_BEHIND
+    assert told in ended.stderr
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(("is_left", "code"), [(True, ExitCode.LEFT_BEHIND), (False, ExitCode.FAILED)])
+def test_an_end_that_was_seen_is_told_apart_from_one_that_left_its_scheduler(
+    monkeypatch: pytest.MonkeyPatch, is_left: bool, code: ExitCode
+) -> None:
+    orphan = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    if is_left:
+        monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
+    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": Runtime()})
+
+    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+
+    assert ended.exit_code == code
+    assert ("the kernel still runs fifo" in ended.stderr) is is_left
 
 
 @pytest.mark.usefixtures("machine")
@@ -156,14 +310,14 @@ def test_what_a_shutdown_has_ended_is_stopped_in_order_without_its_runtime(
     assert "its container may still be there: Podman does not answer" in capsys.readouterr().err
 
 
-def test_a_program_that_goes_on_without_its_runtime_was_not_stopped(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_outlives_a_program_that_a_shutdown_has_ended_is_ejected_without_its_runtime(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervise, "_PATIENCE_S", 0)
-    monkeypatch.setattr(supervise, "_POLL_S", 0)
-    (machine / "proc/7").mkdir()
-    (machine / "proc/7/stat").write_text(f"7 (fifo) {' '.join(['1'] * 40)}\n")
-    going_on = OURS._replace(state=State.RUNNING, pid=7)
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+    kernel.end()
+    runtime.failing = "inspect"
 
-    with pytest.raises(SilentError):
-        supervision(monkeypatch, Runtime("inspect", container=going_on)).stop()
+    watched.stop()
+
+    assert kernel.ejections == 1

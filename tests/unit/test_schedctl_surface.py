@@ -83,6 +83,7 @@ def test_every_exit_code_has_a_meaning_and_its_number_stays() -> None:
         "DISCREPANCY": 2,
         "USAGE": os.EX_USAGE,
         "OUTPUT_LOST": os.EX_IOERR,
+        "LEFT_BEHIND": os.EX_TEMPFAIL,
         "HUNG_UP": 129,
         "TERMINATED": 143,
     }

@@ -7,9 +7,28 @@ import pytest
 from schedkit.model.exits import ExitKind
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt, State
-from schedkit.model.lifecycle import Action, AwaitRelease, Course, Discard, Eject, Known, Stop
+from schedkit.model.lifecycle import (
+    Action,
+    AwaitRelease,
+    Course,
+    Discard,
+    Eject,
+    EndProcess,
+    Host,
+    Known,
+    Stop,
+    outlives,
+)
 from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
+from schedkit.model.supervision import (
+    Ending,
+    explain_end,
+    find_left,
+    is_answered,
+    judge_stay,
+    may_be_attached,
+    plan_end,
+)
 from schedkit.runtimes.containers import Exit
 
 OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
@@ -90,6 +109,99 @@ def test_what_has_ended_is_only_removed() -> None:
     ended = Known("podman", "ab" * 32, "fifo", is_running=False)
 
     assert plan_end(HostObservation(DISABLED), ended) == (Discard(ended),)
+
+
+ENDED = OURS._replace(is_running=False, pid=0)
+PROVED = HostObservation(SchedExt(State.ENABLED, "fifo", 5), Proof(Hold.MAP, INSIDE, map_id=3))
+LEFT = HostObservation(SchedExt(State.ENABLED, "fifo", 5), Proof(Hold.NOBODY, map_id=3))
+STRAY = HostObservation(ENABLED, Proof(Hold.LINK, Process(9, cgroups=(f"/libpod-{OURS.id}.scope",))))
+
+
+def test_what_an_ended_container_still_has_in_the_kernel_is_ended_before_its_record_is_gone() -> None:
+    stray = STRAY.proof.process
+    assert stray
+
+    assert plan_end(STRAY, ENDED) == (Stop(ENDED), EndProcess(stray), AwaitRelease(ENDED), Discard(ENDED))
+
+
+@pytest.mark.parametrize(
+    ("proved", "is_ejected"),
+    [
+        pytest.param(PROVED, True, id="the attachment that was proved"),
+        pytest.param(PROVED._replace(kernel=SchedExt(State.ENABLED, "fifo", 4)), False, id="an earlier one"),
+        pytest.param(None, False, id="nothing was ever proved"),
+    ],
+)
+def test_what_has_outlived_its_program_is_ejected_if_it_was_proved_to_be_ours(
+    proved: HostObservation | None, is_ejected: bool
+) -> None:
+    ejection = (Eject(),) if is_ejected else ()
+
+    assert plan_end(LEFT, ENDED, proved) == (*ejection, Discard(ENDED))
+    assert plan_end(LEFT, OURS, proved) == (Stop(OURS), AwaitRelease(OURS), *ejection, Discard(OURS))
+
+
+def test_a_kernel_that_does_not_count_attachments_is_judged_by_the_map() -> None:
+    uncounted = PROVED._replace(kernel=ENABLED)
+
+    assert outlives(LEFT._replace(kernel=ENABLED), uncounted)
+    assert not outlives(HostObservation(ENABLED, Proof(Hold.NOBODY, map_id=4)), uncounted)
+    assert not outlives(HostObservation(ENABLED, Proof(Hold.NOBODY)), uncounted)
+
+
+@pytest.mark.parametrize(
+    ("seen", "proved", "what"),
+    [
+        pytest.param(STRAY, None, "the kernel still runs fifo, of container fifo", id="a process of ours"),
+        pytest.param(LEFT, PROVED, "the container is gone, but the kernel still runs fifo", id="no process"),
+        pytest.param(LEFT, None, "the container is gone, but the kernel still runs fifo", id="perhaps ours"),
+        pytest.param(LEFT, HostObservation(SchedExt(State.ENABLED, "fifo", 4)), "", id="of somebody else"),
+        pytest.param(HostObservation(DISABLED), PROVED, "", id="nothing"),
+    ],
+)
+def test_what_the_kernel_runs_on_is_told_if_it_may_be_ours(
+    seen: HostObservation, proved: HostObservation | None, what: str
+) -> None:
+    left = find_left(seen, ENDED, proved)
+
+    assert (left.what if left else "") == what
+
+
+def test_an_end_that_left_its_scheduler_in_the_kernel_is_not_in_order() -> None:
+    end = ending()._replace(left="the kernel still runs fifo: nobody holds it")
+
+    assert not end.is_in_order
+    assert explain_end(end).why.endswith("the kernel still runs fifo: nobody holds it")
+    assert "schedctl reset" in explain_end(end).remedy
+
+
+def test_a_scheduler_of_another_name_speaks_against_ours_though_nobody_knows_whose_it_is() -> None:
+    theirs = HostObservation(SchedExt(State.ENABLED, "humans_choice"), Proof(Hold.UNKNOWN))
+
+    assert judge_stay(theirs, OURS.ours, "fifo", is_alive=True, is_over=True) is Course.LATE
+    assert judge_stay(theirs, OURS.ours, "fifo", is_alive=True, is_over=False) is Course.WAITING
+    assert judge_stay(theirs, OURS.ours, None, is_alive=True, is_over=True) is Course.ATTACHED
+
+
+IN_CONTAINERD = HostObservation(ENABLED, Proof(Hold.LINK, Process(7, cgroups=("/schedkit/scx_fifo",))))
+BLIND = HostObservation(ENABLED, Proof(Hold.UNKNOWN))
+
+
+@pytest.mark.parametrize(
+    ("host", "is_enough"),
+    [
+        pytest.param(Host(HostObservation(DISABLED), None), False, id="none answered"),
+        pytest.param(Host(IN_CONTAINERD, (), silent=("containerd",)), False, id="the other may have it"),
+        pytest.param(Host(IN_CONTAINERD, (ENDED,), silent=("containerd",)), False, id="though one has ended"),
+        pytest.param(Host(HostObservation(DISABLED), (), silent=("podman",)), False, id="nothing there yet"),
+        pytest.param(Host(BLIND, (OURS,), silent=("containerd",)), True, id="waiting would prove no more"),
+        pytest.param(Host(IN_CONTAINERD, (), silent=()), True, id="all answered"),
+        pytest.param(Host(HostObservation(ENABLED, Proof(Hold.LINK, INSIDE)), (OURS,)), True, id="ours"),
+        pytest.param(Host(HostObservation(DISABLED), (), silent=("containerd",)), True, id="one in no use"),
+    ],
+)
+def test_a_runtime_that_may_have_what_is_attached_is_to_answer_first(host: Host, is_enough: bool) -> None:
+    assert is_answered(host, "podman") is is_enough
 
 
 @pytest.mark.parametrize(

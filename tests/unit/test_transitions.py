@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.evidence import Leftovers
+from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import (
@@ -25,6 +25,8 @@ from schedkit.model.lifecycle import (
     Restart,
     Start,
     Stop,
+    Unregister,
+    plan_run,
     plan_stop,
 )
 from schedkit.model.owners import Hold, Process, Proof
@@ -44,6 +46,7 @@ DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
 INSIDE = Process(7, command="scx_fifo")
 STRANGER = Process(99, command="scx_other")
 POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
+EJECTED = SchedulerMap(4, "old_ops", is_registered=True)
 OTHER = Wanted("podman", "sha256:2", "{}")
 
 
@@ -64,6 +67,8 @@ THEIRS = seen(State.ENABLED, STRANGER)
 KUBERNETES = seen(State.ENABLED, POD)
 ORPHAN = seen(State.ENABLED, hold=Hold.NOBODY)
 UNKNOWN = seen(State.ENABLED, hold=Hold.UNKNOWN)
+STRAY = Process(99, command="child", cgroups=(f"/schedkit/{DEAD.id}",))
+STRAYS = seen(State.ENABLED, STRAY)
 
 
 def refusal(answer: object) -> Refused:
@@ -106,6 +111,13 @@ def test_what_interrupted_changes_left_behind_goes_first() -> None:
 
     assert isinstance(plan, Switch)
     assert plan.steps[:2] == (Discard(DEAD), Create())
+
+
+def test_what_an_ejected_one_left_in_the_kernel_goes_once_nothing_is_attached() -> None:
+    plan = plan_switch(host(MINE, OURS)._replace(lingering=Leftovers(registered=(EJECTED,))), OTHER)
+
+    assert isinstance(plan, Switch)
+    assert plan.steps[-4:] == (AwaitFree(), Unregister(EJECTED), Start(), AwaitAttachment())
 
 
 def test_where_nothing_of_ours_runs_a_switch_is_a_run() -> None:
@@ -209,6 +221,25 @@ def test_a_name_that_runs_already_gets_a_number() -> None:
     assert free_name("fifo", host(MINE, OURS, OURS._replace(name="fifo-2"))) == "fifo-3"
 
 
+def test_the_name_of_one_whose_process_has_the_attached_scheduler_is_not_given_again() -> None:
+    assert free_name("old", host(STRAYS, OURS, DEAD)) == "old-2"
+
+
+@pytest.mark.parametrize("observation", [STRAYS, UNKNOWN], ids=["it is proved", "it may be"])
+def test_the_record_that_proves_whose_the_attached_scheduler_is_goes_last(
+    observation: HostObservation,
+) -> None:
+    plan = plan_switch(host(observation, OURS, DEAD), OTHER, is_forced=True)
+
+    assert isinstance(plan, Switch)
+    assert Discard(DEAD) not in plan.steps
+    assert plan.afterwards == (Discard(OURS), Discard(DEAD))
+
+
+def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
+    assert plan_run(host(STRAYS, DEAD), is_forced=True) == (Create(), Start(), AwaitAttachment())
+
+
 # Resetting
 
 
@@ -232,6 +263,11 @@ def test_a_name_that_runs_already_gets_a_number() -> None:
             id="ours, which the kernel would keep",
         ),
         pytest.param(host(ORPHAN), (Eject(), AwaitFree()), id="an orphan"),
+        pytest.param(
+            host(seen())._replace(lingering=Leftovers(registered=(EJECTED,))),
+            (Unregister(EJECTED),),
+            id="what an ejected one left in the kernel",
+        ),
         pytest.param(
             host(seen(), OURS, left=(INSIDE, STRANGER)),
             (Stop(OURS), EndProcess(STRANGER), AwaitFree(), Discard(OURS)),
@@ -278,10 +314,6 @@ def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejecte
     machine = host(seen(State.ENABLED, inside, Hold.MAP))._replace(silent=("podman",))
 
     assert plan_reset(machine, is_forced=True) == (Eject(is_blind=True), AwaitFree())
-
-
-STRAY = Process(99, command="child", cgroups=(f"/schedkit/{DEAD.id}",))
-STRAYS = seen(State.ENABLED, STRAY)
 
 
 def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> None:

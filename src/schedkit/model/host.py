@@ -37,6 +37,7 @@ class OwnerKind(StrEnum):
 
     NONE = "none"  # none is attached
     MANAGED = "managed"  # one of our containers'
+    STRAY = "stray"  # only in the table: of one of ours that has ended, and left a process
     FOREIGN = "foreign"  # somebody else's
     ORPHAN = "orphan"  # no process's
     UNKNOWN = "unknown"  # it could not be proved
@@ -120,8 +121,8 @@ class Rule(NamedTuple):
 
 _ENABLED, _DISABLED, _ABSENT = (frozenset({state}) for state in (State.ENABLED, State.DISABLED, State.ABSENT))
 _MOVING, _UNREADABLE = frozenset({State.ENABLING, State.DISABLING}), frozenset({State.UNKNOWN})
-_MANAGED, _FOREIGN, _ORPHAN = (
-    frozenset({kind}) for kind in (OwnerKind.MANAGED, OwnerKind.FOREIGN, OwnerKind.ORPHAN)
+_MANAGED, _STRAY, _FOREIGN, _ORPHAN = (
+    frozenset({kind}) for kind in (OwnerKind.MANAGED, OwnerKind.STRAY, OwnerKind.FOREIGN, OwnerKind.ORPHAN)
 )
 _ONE, _SEVERAL, _UNANSWERED = (
     frozenset({count}) for count in (Containers.ONE, Containers.SEVERAL, Containers.UNKNOWN)
@@ -134,7 +135,7 @@ RULES: tuple[Rule, ...] = (
         "several of our containers run, {ours}, and the kernel runs the scheduler of {owner}",
         "stop the others: `schedctl stop ID`",
         states=_ENABLED,
-        owners=_MANAGED,
+        owners=_MANAGED | _STRAY,
         containers=_SEVERAL,
     ),
     Rule(
@@ -152,11 +153,19 @@ RULES: tuple[Rule, ...] = (
         containers=_ONE,
     ),
     Rule(
-        Status.ORPHANED,
-        "the kernel runs {ops}, of {owner}, which has ended while we looked",
-        "ask again: `schedctl status`",
+        Status.MISMATCH,
+        "{ours} runs, but the kernel runs {ops}, of {owner}, which has ended and left a process",
+        "`schedctl reset` ends both; then `schedctl run` again",
         states=_ENABLED,
-        owners=_MANAGED,
+        owners=_STRAY,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "the kernel runs {ops}, of {owner}, which has ended and left a process",
+        "end what is left of it: `schedctl reset`",
+        states=_ENABLED,
+        owners=_STRAY,
     ),
     Rule(
         Status.MISMATCH,
@@ -278,14 +287,19 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    observation: HostObservation, ours: Sequence[OurContainer] | None, *, silent: Collection[str] = ()
+    observation: HostObservation,
+    ours: Sequence[OurContainer] | None,
+    *,
+    ended: Sequence[OurContainer] = (),
+    silent: Collection[str] = (),
 ) -> Verdict:
     """The table's answer; `ours` are our running containers, None when no runtime could be asked.
 
     `silent` are the drivers, `podman` or `containerd`, of runtimes that did not answer while others did.
     """
-    owner = attribute(observation.proof, ours, silent=silent)
-    rule = find_rule(observation.kernel.state, owner.kind, count(ours))
+    owner = attribute(observation.proof, ours if ours is None else (*ours, *ended), silent=silent)
+    kind = OwnerKind.STRAY if owner.container_id in {each.id for each in ended} else owner.kind
+    rule = find_rule(observation.kernel.state, kind, count(ours))
     values = {
         "ops": observation.kernel.ops or "a scheduler",
         "owner": str(owner),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from schedkit.model.evidence import Leftovers
+from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.host import EJECT, HostObservation, OurContainer, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.owners import Hold, Process, is_in_container
@@ -50,6 +50,20 @@ class Host(NamedTuple):
     def running(self) -> tuple[Known, ...]:
         """Those that may hold the kernel's scheduler."""
         return tuple(each for each in self.containers or () if each.is_running)
+
+    @property
+    def removable(self) -> tuple[Known, ...]:
+        """Those that have ended, and are not needed to prove whose the attached scheduler is."""
+        owner = self.owner
+        if owner.kind is OwnerKind.UNKNOWN:
+            return ()
+        ended = (each for each in self.containers or () if not each.is_running)
+        return tuple(each for each in ended if each.id != owner.container_id)
+
+    @property
+    def kept(self) -> tuple[Known, ...]:
+        """All others: a change may end them, and removes them last."""
+        return tuple(each for each in self.containers or () if each not in self.removable)
 
     @property
     def ops(self) -> str:
@@ -127,6 +141,12 @@ class Eject(NamedTuple):
     is_blind: bool = False  # also what some process holds
 
 
+class Unregister(NamedTuple):
+    """Remove the registration that an ejected scheduler without a link has left, while none is attached."""
+
+    scheduler: SchedulerMap
+
+
 class AwaitFree(NamedTuple):
     """Look until the kernel runs its own scheduler, and no process holds an ejected one."""
 
@@ -156,6 +176,7 @@ Action: TypeAlias = (
     | AwaitRelease
     | EndProcess
     | Eject
+    | Unregister
     | AwaitFree
     | Restart
     | AwaitReturn
@@ -183,12 +204,17 @@ def plan_run(
     """What brings another scheduler into the kernel; what is left of earlier ones goes first."""
     if refused := _obstacle(host, is_forced=is_forced):
         return refused
-    return (*discard_leftovers(host), *_STEPS[after])
+    return (*discard_leftovers(host), *unregister_leftovers(host), *_STEPS[after])
+
+
+def unregister_leftovers(host: Host) -> tuple[Action, ...]:
+    """Remove what ejected schedulers have left in the kernel: beside it, no owner of their name is proved."""
+    return tuple(map(Unregister, host.lingering.registered))
 
 
 def discard_leftovers(host: Host) -> tuple[Action, ...]:
     """Remove what ended or interrupted changes have left behind."""
-    return tuple(Discard(each) for each in host.containers or () if not each.is_running)
+    return tuple(map(Discard, host.removable))
 
 
 def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:
@@ -368,6 +394,27 @@ def left_in_kernel(observation: HostObservation) -> Refused | None:
     what = f"the container is gone, but the kernel still runs {observation.kernel.ops}"
     why = f"it belongs to no process: {observation.proof.reason}"
     return Refused(what, why, EJECT)
+
+
+def outlives(observation: HostObservation, earlier: HostObservation) -> bool:
+    """Whether no process holds any more what an earlier look proved the owner of."""
+    if observation.proof.hold is not Hold.NOBODY:
+        return False
+    one, other = observation.kernel.enable_seq, earlier.kernel.enable_seq
+    if one is not None and other is not None:
+        return one == other
+    return observation.proof.map_id is not None and observation.proof.map_id == earlier.proof.map_id
+
+
+def has_come_since(observation: HostObservation, before: SchedExt) -> bool:
+    """Whether what no process holds is the only scheduler that was attached since the kernel had none.
+
+    Whoever keeps all others from changing the scheduler meanwhile knows by that whose it is.
+    """
+    if before.state is not State.DISABLED or observation.proof.hold is not Hold.NOBODY:
+        return False
+    one, other = observation.kernel.enable_seq, before.enable_seq
+    return one is None or other is None or one == other + 1
 
 
 class Evidence(NamedTuple):

@@ -30,12 +30,14 @@ from schedkit.model.lifecycle import (
     Restart,
     Start,
     Stop,
+    Unregister,
     discard_leftovers,
     lingering,
     named,
     of_kubernetes,
     plan_run,
     taken,
+    unregister_leftovers,
     unsettled,
     without_sched_ext,
 )
@@ -144,10 +146,11 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     until_free = AwaitFree(ignored=tuple(each.pid for each in _of_others(host).processes))
     # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
     is_awaited = attached is None or not host.owner.ends_with_process
-    steps = (*discard_leftovers(host), *create, *_endings(host, is_awaited=is_awaited), until_free, *start)
+    endings = (*_endings(host, is_awaited=is_awaited), until_free, *unregister_leftovers(host))
+    steps = (*discard_leftovers(host), *create, *endings, *start)
     until_free_again = until_free._replace(unless=attached)
     way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
-    return Switch(steps, way_back, tuple(map(Discard, host.running)), next(iter(host.running), None))
+    return Switch(steps, way_back, tuple(map(Discard, host.kept)), next(iter(host.running), None))
 
 
 def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
@@ -160,8 +163,8 @@ def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
 
 
 def free_name(name: str, host: Host) -> str:
-    """The name, or with a number if a container that runs has it already."""
-    taken_names = {each.name for each in host.running}
+    """The name, or with a number if a container has it that is there during the change."""
+    taken_names = {each.name for each in host.kept}
     candidates = (name, *(f"{name}-{number}" for number in range(2, len(taken_names) + 2)))
     return next(each for each in candidates if each not in taken_names)
 
@@ -180,7 +183,7 @@ def plan_reset(host: Host, *, evicted: int = 0, is_forced: bool = False) -> tupl
     ends = (*endings, *ejection, *others)
     until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
     await_free = (until_free,) if ends and host.observation.kernel.state is not State.ABSENT else ()
-    return (*ends, *await_free, *map(Discard, host.containers or ()))
+    return (*ends, *await_free, *unregister_leftovers(host), *map(Discard, host.containers or ()))
 
 
 def _not_to_be_reset(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
@@ -226,7 +229,7 @@ def describe(plan: Iterable[Action]) -> tuple[str, ...]:
     return tuple(_describe(action) for action in plan)
 
 
-def _describe(action: Action) -> str:  # noqa: PLR0911 - one case for each action
+def _describe(action: Action) -> str:  # noqa: C901, PLR0911 - one case for each action
     match action:
         case Stop(container):
             return f"stop {container}"
@@ -236,6 +239,8 @@ def _describe(action: Action) -> str:  # noqa: PLR0911 - one case for each actio
             return f"end process {process.pid} ({process.command})"
         case Eject():
             return "eject the scheduler from the kernel"
+        case Unregister(scheduler):
+            return f"remove what {scheduler.ops}, which was ejected, has left in the kernel"
         case AwaitFree():
             return "wait until the kernel runs its own scheduler"
         case AwaitRelease(container) | AwaitReturn(container):

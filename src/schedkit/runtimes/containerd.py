@@ -96,7 +96,7 @@ class Containerd:
         try:
             with self._doing(f"to create {spec.name}"):
                 containerdcreation.create_record(self._rpc, self._namespace, spec, mark)
-            containerdcreation.create_task(self._rpc, spec.name, self._logs)
+            containerdcreation.create_task(self._rpc, spec.name, self._logs, has_input=spec.has_input)
             return self.inspect(spec.name)
         except CallError as error:
             self._undo_creation(spec.name, mark)
@@ -141,9 +141,14 @@ class Containerd:
             raise LogsMissingError(f"nobody kept the output of {container}", hint)
         return keptlogs.read(folder, tail=tail, ended=self._end_of(container) if follow else None)
 
-    def attach(self, container: str) -> Iterator[Output]:
-        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
-        return self.logs(container, follow=True)
+    def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; see the port about `stdin`."""
+        output = self.logs(container, follow=True)
+        if stdin is not None:
+            from schedkit.runtimes import containerdinput  # noqa: PLC0415 - `status` goes without
+
+            containerdinput.feed(self._rpc, container, self._folder(container), stdin)
+        return output
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""

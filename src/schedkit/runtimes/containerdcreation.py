@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from schedkit.runtimes import containerdimages, keptlogs, ocispec
+from schedkit.runtimes import containerdimages, containerdinput, keptlogs, ocispec
 from schedkit.runtimes.containerdcalls import CallError, Calls
 from schedkit.runtimes.containers import CREATION_LABEL, PROVIDER_LABEL
 from schedkit.runtimes.errors import NameTakenError, RefusedError
 from schedkit.runtimes.specs import Spec
 
-_KEEPER = Path(__file__).with_name("logkeeper.py")
+KEEPER = Path(__file__).with_name("logkeeper.py")
 _SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
 
@@ -33,7 +34,14 @@ def create_record(rpc: Calls, namespace: str, spec: Spec, mark: str) -> None:
         rpc.call("Snapshots.Prepare", parent=chain, lease=held, **_snapshot(spec.name))
 
 
-def create_task(rpc: Calls, name: str, logs: Path, snapshot: Mapping[str, str] | None = None) -> None:
+def create_task(
+    rpc: Calls,
+    name: str,
+    logs: Path,
+    snapshot: Mapping[str, str] | None = None,
+    *,
+    has_input: bool = False,
+) -> None:
     """The prepared program, whose output will be kept below `logs`; None: on the filesystem of that name."""
     try:
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,10 +49,16 @@ def create_task(rpc: Calls, name: str, logs: Path, snapshot: Mapping[str, str] |
         hint = f"see what is in the way at {logs}"
         raise RefusedError(f"the output of {name} cannot be kept: {error}", hint) from error
     keptlogs.remove(logs / name)  # of an earlier container of that name
-    # containerd makes one argument of a name and one of its value, and mixes up several pairs
-    keeper = f"binary://{sys.executable}?{urlencode({str(_KEEPER): str(logs)})}"
     mounts = rpc.call("Snapshots.Mounts", **(snapshot or _snapshot(name))).mounts
-    rpc.call("Tasks.Create", container_id=name, rootfs=mounts, stdout=keeper, stderr=keeper)
+    with containerdinput.kept(KEEPER, logs, name) if has_input else nullcontext(_keeper(logs)) as streams:
+        rpc.call("Tasks.Create", container_id=name, rootfs=mounts, **streams)
+
+
+def _keeper(logs: Path) -> dict[str, Any]:
+    """The program that containerd starts with the output of a container."""
+    # containerd makes one argument of a name and one of its value, and mixes up several pairs
+    uri = f"binary://{sys.executable}?{urlencode({str(KEEPER): str(logs)})}"
+    return {"stdout": uri, "stderr": uri}
 
 
 def _record(rpc: Calls, spec: Spec, rendered: dict[str, Any], mark: str, held: str) -> None:

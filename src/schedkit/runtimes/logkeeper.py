@@ -4,6 +4,9 @@ containerd itself keeps nothing. Its shim starts this file as a program of its o
 standard output and error as descriptors 3 and 4, and waits until 5 is closed. It lives as long as the
 container, so it imports as little as it can, and nothing of schedkit.
 
+The shim gives no input to a container whose output it hands to such a program: containerdinput.py starts it
+then, and names the three descriptors, and a fourth from which a byte comes once the container is created.
+
 A line is a time, a stream and `F`, or `P` if the rest of it follows.
 """
 
@@ -20,8 +23,7 @@ import time
 FILE_LIMIT_BYTES = 2 << 20  # of two files: the current one and the one before
 _LINE_LIMIT_BYTES = 16 << 10
 _PIECE_BYTES = 64 << 10
-_STREAMS = {3: b"stdout", 4: b"stderr"}
-_READY = 5
+_SHIMS = (3, 4, 5)  # output, error, what is closed when we are ready
 _PIPE_LIMIT_BYTES = 1 << 20
 DOOR = "door"
 
@@ -76,9 +78,9 @@ class Keeper:
 class Streams:
     """The ends of the container's standard output and error from which we read."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, output: int, error: int) -> None:
         self._keeper = keeper
-        self.open = dict(_STREAMS)
+        self.open = {output: b"stdout", error: b"stderr"}
         for descriptor in self.open:
             os.set_blocking(descriptor, False)
 
@@ -96,13 +98,15 @@ class Streams:
                 self._keeper.take(stream, data)
 
 
-def keep(folder: str) -> None:
+def keep(folder: str, output: int, error: int, readiness: int, created: int | None = None) -> None:
     """Until both streams have ended. Whoever knocks is let go when all is written that was there."""
     keeper = Keeper(folder)
-    streams = Streams(keeper)
+    streams = Streams(keeper, output, error)
     with socket.socket(socket.AF_UNIX) as door:
         doors = [door.fileno()] if _open(door, folder) else []
-        os.close(_READY)
+        os.close(readiness)
+        if created is not None and not os.read(created, 1):
+            return  # whoever creates the container failed, or was killed
         while streams.open:
             ready, _, _ = select.select([*doors, *streams.open], [], [])
             visitors = [door.accept()[0]] if door.fileno() in ready else []
@@ -130,4 +134,7 @@ if __name__ == "__main__":
     signal.signal(
         signal.SIGTERM, signal.SIG_IGN
     )  # the shim says when it is done; the streams say when we are
-    keep(os.path.join(sys.argv[1], os.environ["CONTAINER_ID"]))
+    keep(
+        os.path.join(sys.argv[1], os.environ["CONTAINER_ID"]),
+        *([int(each) for each in sys.argv[2:]] or _SHIMS),
+    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode  # pathlib has imported it already
 
 from schedkit.runtimes import podmanjson
@@ -50,8 +51,12 @@ _LOAD_TIMEOUT_S = 600  # to unpack the layers, once it has all of them
 _SHORTEST_WAIT_S = 0.05  # no time at all would mean: do not even ask
 _LONG_POLL, _SHORT_POLL = "250ms", "10ms"  # how often Podman itself looks whether a container has ended
 _SHORTEST_PREFIX = 4  # of an id
+# before a question that Podman could not answer is put again: it trips over processes that are just ending
+_ASK_AGAIN_AFTER_S = (0.05, 0.1, 0.2)
 # Podman calls it stopped when its first process is gone, and exited once it has ended the others as well
 _ENDED, _TIDIED_UP = "condition=stopped&condition=exited", "condition=exited"
+
+T = TypeVar("T")
 
 
 class Podman:
@@ -133,14 +138,17 @@ class Podman:
             self._require(answer, f"to show the output of {container}")
             yield from podmanjson.outputs(answer.pieces())
 
-    def attach(self, container: str) -> Iterator[Output]:
-        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
-        wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": "false"}
+    def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; see the port about `stdin`."""
+        has_input = str(stdin is not None).lower()
+        wanted = {"stream": "true", "stdout": "true", "stderr": "true", "stdin": has_input}
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         answer = self._about(self._id(container), "POST", "attach", wanted, headers=headers, timeout_s=None)
         if answer.status != _SWITCHED:
             with answer:
                 self._require(answer, f"to attach to {container}")
+        if stdin is not None:
+            answer.feed(stdin)
         return _attached(answer)
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
@@ -175,18 +183,21 @@ class Podman:
 
     def _listed(self, label: tuple[str, str]) -> list[dict[str, Any]]:
         """What Podman's list says about the containers with a label, whatever their state."""
+        found = _patiently(lambda: self._list(label))
+        # not left to the filter alone: what is found is what will be acted upon
+        return [one for one in found if (one.get("Labels") or {}).get(label[0]) == label[1]]
+
+    def _list(self, label: tuple[str, str]) -> list[dict[str, Any]]:
         filters = json.dumps({"label": ["=".join(label)]})
         with self._ask("GET", "containers/json", all="true", filters=filters) as answer:
             self._require(answer, "to list containers")
-            found = self._said(answer, list | None) or []
-        # not left to the filter alone: what is found is what will be acted upon
-        return [one for one in found if (one.get("Labels") or {}).get(label[0]) == label[1]]
+            return self._said(answer, list | None) or []
 
     def _remove(self, found: str) -> None:
         path = f"containers/{found}"
         with self._ask("DELETE", path, force="true", v="true", timeout="0") as answer:
-            if answer.status != _NOT_FOUND:
-                self._require(answer, f"to remove {found}")
+            _require_container(answer, found)
+            self._require(answer, f"to remove {found}", found)
 
     def _create(self, spec: Spec, mark: str) -> str:
         from schedkit.runtimes.podmanspec import create_body  # noqa: PLC0415 - `status` goes without
@@ -211,11 +222,14 @@ class Podman:
                 raise not_started(self.name, name, podmanjson.reason(answer.read()))
 
     def _inspect(self, found: str) -> Container:
-        with self._about(found, "GET", "json") as answer:
-            self._require(answer, f"to inspect {found}")
-            said = self._said(answer, dict)
+        said = _patiently(lambda: self._inspection(found))
         with self._understanding():
             return podmanjson.container(said)
+
+    def _inspection(self, found: str) -> dict[str, Any]:
+        with self._about(found, "GET", "json") as answer:
+            self._require(answer, f"to inspect {found}", found)
+            return dict(self._said(answer, dict))
 
     def _inspected(self, listed: Iterable[dict[str, Any]]) -> Iterator[Container]:
         for one in listed:
@@ -234,7 +248,7 @@ class Podman:
         try:
             with self._server.ask(Request("POST", path, timeout_s=patience_s)) as answer:
                 _require_container(answer, found)
-                self._require(answer, f"to wait for {found}")
+                self._require(answer, f"to wait for {found}", found)
                 answer.read()
         except SilentError:
             return False
@@ -246,7 +260,7 @@ class Podman:
             # versions differ in how they say that there is nothing to kill: look instead
             if answer.status not in _OK and self._inspect(found).state is State.EXITED:
                 return False
-            self._require(answer, f"to send {signal} to {found}")
+            self._require(answer, f"to send {signal} to {found}", found)
         return True
 
     def _about(
@@ -268,9 +282,15 @@ class Podman:
     def _ask(self, method: str, path: str, **query: str) -> Answer:
         return self._server.ask(Request(method, f"{_API}/{path}?{urlencode(query)}"))
 
-    def _require(self, answer: Answer, doing: str) -> None:
-        if answer.status not in _OK:
-            raise refusal(self.name, doing, podmanjson.reason(answer.read()))
+    def _require(self, answer: Answer, doing: str, found: str | None = None) -> None:
+        """Raise Podman's refusal; `found` is the container that it may no longer have."""
+        if answer.status in _OK:
+            return
+        body = answer.read()
+        # what goes while Podman looks at it is not its status 404, but an internal error
+        if found is not None and podmanjson.is_of_a_missing_container(body):
+            raise no_such_container(self.name, found)
+        raise refusal(self.name, doing, podmanjson.reason(body))
 
     def _said(self, answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - JSON
         """The answer, which is of that kind or an error."""
@@ -289,6 +309,15 @@ class Podman:
             hint = "see which program has the socket, and name Podman's with --socket"
             problem = f"an answer of Podman cannot be understood: {error!r}"
             raise NotAnsweringError(problem, hint, acted=True) from error
+
+
+def _patiently(question: Callable[[], T]) -> T:
+    """The answer to a question that changes nothing; put again, for a moment, if Podman has none."""
+    for pause_s in _ASK_AGAIN_AFTER_S:
+        with suppress(RefusedError):
+            return question()
+        time.sleep(pause_s)
+    return question()
 
 
 def _attached(answer: Answer) -> Iterator[Output]:

@@ -23,6 +23,7 @@ _STATES = {
 }
 _FRAME_HEADER_BYTES = 8
 _LONGEST_REASON = 2000
+_MISSING = "no such container"
 
 
 def container(found: Mapping[str, Any]) -> Container:
@@ -51,12 +52,22 @@ def time_of(text: str) -> datetime | None:
 
 def reason(body: bytes) -> str:
     """Why Podman refused, in its own words."""
+    text = _field(body, "message")
+    return (body.decode(errors="replace") if text is None else text).strip()[:_LONGEST_REASON]
+
+
+def is_of_a_missing_container(body: bytes) -> bool:
+    """Whether Podman failed because the container in question is gone, whatever status it answered with."""
+    return _field(body, "cause") == _MISSING
+
+
+def _field(body: bytes, name: str) -> str | None:
+    """That field of an answer, empty if it is no text; None: there is no such field."""
     try:
-        said = json.loads(body)
-        text = said["message"] if isinstance(said["message"], str) else ""
+        value = json.loads(body)[name]
     except (ValueError, KeyError, TypeError):
-        text = body.decode(errors="replace")
-    return text.strip()[:_LONGEST_REASON]
+        return None
+    return value if isinstance(value, str) else ""
 
 
 def outputs(pieces: Iterable[bytes]) -> Iterator[Output]:

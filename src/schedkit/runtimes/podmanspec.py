@@ -16,6 +16,7 @@ def create_body(spec: Spec, mark: str) -> bytes:
         "image": spec.image,
         "command": list(spec.args),
         "env": dict(spec.env),
+        "stdin": spec.has_input,
         "labels": {**spec.labels, CREATION_LABEL: mark, **dict([PROVIDER_LABEL])},
         "pidns": {"nsmode": "host"},
         "netns": {"nsmode": spec.network.value},

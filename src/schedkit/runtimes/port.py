@@ -53,8 +53,11 @@ class Runtime(Images, Protocol):
     def logs(self, container: str, *, tail: int | None = None, follow: bool = False) -> Iterator[Output]:
         """The last `tail` lines of its output, or all that was kept; `follow` goes on until its end."""
 
-    def attach(self, container: str) -> Iterator[Output]:
-        """What its program writes, as it comes and until its end; asked before its start, none is missed."""
+    def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
+        """What its program writes, as it comes and until its end; asked before its start, none is missed.
+
+        What can be read from the descriptor `stdin` is its input; the container must be one that has any.
+        """
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""

@@ -40,7 +40,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A container to create. It sees the host's processes, may write to its own /run, and has no input."""
+    """A container to create. It sees the host's processes, and may write to its own /run."""
 
     name: str
     image: str  # by digest, as it was loaded
@@ -51,3 +51,4 @@ class Spec:
     mounts: tuple[Mount, ...] = ()
     network: Network = Network.NONE
     memory_limit_bytes: int | None = None  # None: only the machine's own limit
+    has_input: bool = False  # its program reads what whoever attaches gives it; else it finds the end at once

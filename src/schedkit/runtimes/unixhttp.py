@@ -7,9 +7,10 @@ with it. Reading is bounded everywhere: a line, a header, a whole answer.
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -73,6 +74,13 @@ class Answer:
         """Whatever comes until the other side closes: the answer became a plain stream."""
         while piece := self._some(PIECE_BYTES):
             yield piece
+
+    def feed(self, source: int) -> None:
+        """Send what is read from that descriptor, and its end; goes on beside whoever reads the answer."""
+        import threading  # noqa: PLC0415 - `status` goes without
+
+        # nobody waits for it: a terminal may never say another word
+        threading.Thread(target=_pump, args=(source, self._connection), daemon=True).start()
 
     def _chunks(self) -> Iterator[bytes]:
         while size := _number(self._line().partition(b";")[0].decode("latin-1"), 16):
@@ -154,6 +162,13 @@ def _push(connection: socket.socket, data: bytes) -> bool:
         except (BrokenPipeError, ConnectionResetError):
             return False
     return True
+
+
+def _pump(source: int, connection: socket.socket) -> None:
+    with suppress(OSError):  # the program has ended, and what it would have read is nobody's
+        while piece := os.read(source, PIECE_BYTES):
+            connection.sendall(piece)
+        connection.shutdown(socket.SHUT_WR)
 
 
 @contextmanager

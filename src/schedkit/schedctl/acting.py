@@ -15,6 +15,7 @@ from schedkit.kernel.processes import Life
 from schedkit.model.evidence import leftovers
 from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
+from schedkit.model.kernel import SchedExt
 from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
@@ -34,18 +35,22 @@ from schedkit.model.lifecycle import (
     Restart,
     Start,
     Stop,
+    Unregister,
     explain_failure,
+    has_come_since,
     has_stayed,
     is_free,
     is_released,
     judge_start,
+    left_in_kernel,
+    outlives,
 )
 from schedkit.model.owners import Hold
 from schedkit.runtimes.containers import Container, Exit, Output, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import ending
+from schedkit.schedctl import ending, hosts
 from schedkit.schedctl.errors import Problem, explain
 from schedkit.schedctl.interruptions import undisturbed
 from schedkit.schedctl.lastwords import written
@@ -76,47 +81,70 @@ class Stage:
     spec: Spec | None = None
     timeout_s: float = 30.0
     grace_s: float = 10.0
+    stdin: int | None = None  # the descriptor of what it reads; None: it has no input
     created: Container | None = None  # as it was then; names may be given again, and ids are not
     outputs: Iterable[Output] = ()
     attached: HostObservation | None = None
     attached_at: float = 0.0
     stopped_at: float | None = None  # when something was told to end; None: nothing was
     log_seq: int = -1  # of the kernel's log before anything was done
+    before: SchedExt | None = None  # the kernel when the program began; None: others may have changed it
+    remains: Problem | None = None  # what could not be cleared up
     pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
     stops: list[Future[None]] = field(default_factory=list)  # that go on
 
-    def play(self, plan: Iterable[Action], *, way_back: Iterable[Action] = ()) -> None:
+    def play(
+        self,
+        plan: Iterable[Action],
+        *,
+        way_back: Iterable[Action] = (),
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
         """Do all of it; after a failure the container that was asked for is gone again.
 
-        `way_back` is played after a failure, too, once something was told to stop.
+        `way_back` is played after a failure, too, once something was told to stop. `done` is called when all
+        is; what interrupts us before leads to a failure, and what does so later undoes nothing.
         """
         self.log_seq = kmsg.read(self.root).last_seq
         try:
             for action in plan:
                 self.perform(action)
+            done()
         except BaseException as failure:
             with undisturbed():
                 self._undo(tuple(way_back), failure)
             raise
+        self.before = None
 
     def _undo(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
         try:
             if self.created:
                 self.clear()
         finally:
+            told = self._told(failure)
             if way_back and self.stopped_at is not None:
-                self._return(way_back, failure)
+                self._return(way_back, told, failure)
+        if told and self.remains:
+            raise told from failure
 
-    def _return(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
-        """Go back to what ran before; what is told about the failure says how that went."""
+    def _told(self, failure: BaseException) -> Problem | None:
+        """What to say about the failure, and about what is left of it; None: it speaks for itself."""
         told = explain(failure) if isinstance(failure, Exception) else None
+        if told and self.remains:
+            return and_remains(told, self.remains)
+        if self.remains:
+            self.tell(self.remains.as_text())
+        return told
+
+    def _return(self, way_back: tuple[Action, ...], told: Problem | None, failure: BaseException) -> None:
+        """Go back to what ran before; what is told about the failure says how that went."""
         self.tell("going back to what ran before")
         try:
             for action in way_back:
                 self.perform(action)
         except Exception as error:
             interrupted = Problem("the switch was interrupted")
-            raise without_return(told or interrupted, explain(error)) from error
+            raise without_return(told or interrupted, explain(error), self.remains) from error
         back = f"the kernel runs {self.attached.kernel.ops if self.attached else ''} again"
         if told:
             raise Problem(
@@ -137,9 +165,10 @@ class Stage:
             case Create():
                 self.created = self._runtime.create(self._spec)
             case Listen():
-                self.outputs = self._runtime.attach(self._spec.name)
+                self.outputs = self._runtime.attach(self._spec.name, stdin=self.stdin)
             case Start():
                 self.tell(f"starting {self._spec.name}")
+                self.before = sysfs.read(self.root)
                 self._runtime.start(self._spec.name)
             case AwaitAttachment():
                 self._await_attachment(self._runtime, self._spec.name, self.timeout_s)
@@ -155,6 +184,9 @@ class Stage:
             case Eject(is_blind):
                 self.tell("ejecting the scheduler")
                 ending.eject(self.root, is_blind=is_blind)
+            case Unregister(scheduler):
+                self.tell(f"removing what {scheduler.ops} has left in the kernel")
+                ending.unregister(self.root, scheduler)
             case AwaitFree(ignored, unless):
                 self._await_free(ignored, unless)
             case Restart(container):
@@ -168,28 +200,48 @@ class Stage:
     def clear(self) -> Exit | None:
         """Remove what was created, also from the kernel, and say how it ended if that is known.
 
-        The failure that led here is told, not what comes on top.
+        `remains` says what is left all the same.
         """
-        ended, is_kept = None, self._would_outlive()
-        with suppress(ContainerRuntimeError):
+        ended, kept = None, self._kept()
+        with suppress(ContainerRuntimeError):  # its removal ends it as well
             ended = self._runtime.stop(self.id, grace_s=self.grace_s).exit
-        if is_kept:
-            with suppress(Problem):
-                ending.eject(self.root, is_blind=False)
-        with suppress(ContainerRuntimeError):
-            self._runtime.remove(self.id)
+        # in this order: only what no process holds can be ejected
+        self.remains = self._remove() or self._eject(kept)
         return ended
 
-    def _would_outlive(self) -> bool:
-        """Whether the kernel runs the scheduler of what was created, and would keep it."""
+    def _remove(self) -> Problem | None:
+        try:
+            self._runtime.remove(self.id)
+        except ContainerRuntimeError as error:
+            return Problem(f"{self.name} may still run, and be attached", why=str(error), remedy=_CLEAR_UP)
+        return None
+
+    def _eject(self, kept: HostObservation | None) -> Problem | None:
+        """Take out of the kernel what is proved to be of what was created; say what else nobody holds."""
+        seen = hosts.settled(self.root)
+        left = left_in_kernel(seen)
+        if left is None:
+            return None
+        is_proved = kept is not None and outlives(seen, kept)
+        if not is_proved and not (self.before and has_come_since(seen, self.before)):
+            return problem(left)
+        try:
+            ending.eject(self.root, is_blind=False)
+        except Problem as error:
+            return and_remains(problem(left), error)
+        return None
+
+    def _kept(self) -> HostObservation | None:
+        """A look that proves that the kernel runs the scheduler of what was created, and would keep it."""
         seen = observation.observe(self.root)
         if seen.proof.hold is not Hold.MAP:  # it ends with its process, or is not proved to be ours
-            return False
+            return None
         try:
             found = self.find()
         except ContainerRuntimeError:
-            return False
-        return found is not None and attribute(seen.proof, [_ours(found)]).kind is OwnerKind.MANAGED
+            return None
+        is_ours = found and attribute(seen.proof, [_ours(found)]).kind is OwnerKind.MANAGED
+        return seen if is_ours else None
 
     def find(self) -> Container | None:
         """What was created, as it is now; None if it is gone, whatever has its name since."""
@@ -269,7 +321,8 @@ class Stage:
 
     def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
         ended = None
-        with suppress(NoSuchContainerError):  # whoever removed it cannot take the kernel's words along
+        # neither who removed it nor a runtime in trouble takes the kernel's words along
+        with suppress(ContainerRuntimeError):
             ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
@@ -337,7 +390,13 @@ def problem(refused: Refused) -> Problem:
     return Problem(refused.what, why=refused.why, remedy=refused.remedy)
 
 
-def without_return(first: Problem, second: Problem | None) -> Problem:
+def and_remains(first: Problem, second: Problem) -> Problem:
+    """Both, and what to do about the second: it is what somebody finds now."""
+    why = "; ".join(filter(None, (first.why, second.why)))
+    return Problem(f"{first.what}; {second.what}", why=why, remedy=second.remedy)
+
+
+def without_return(first: Problem, second: Problem | None, remains: Problem | None = None) -> Problem:
     """What to say when a switch failed, and the way back as well."""
     also = (
         ": ".join(filter(None, (second.what, second.why))) if second else "of something that nobody foresaw"
@@ -345,7 +404,9 @@ def without_return(first: Problem, second: Problem | None) -> Problem:
     return Problem(
         f"{first.what}; and what ran before did not come back",
         why="; ".join(filter(None, (first.why, f"it did not come back because {also}"))),
-        remedy="`schedctl status` says what is there; `schedctl run NAME` starts a scheduler anew",
+        remedy=remains.remedy
+        if remains
+        else "`schedctl status` says what is there; `schedctl run NAME` starts a scheduler anew",
     )
 
 

@@ -7,7 +7,8 @@ import select
 import signal
 from pathlib import Path
 
-from schedkit.kernel import observation, ownership, structops
+from schedkit.kernel import observation, ownership, structops, sysfs
+from schedkit.model.evidence import SchedulerMap
 from schedkit.model.kernel import State
 from schedkit.model.owners import Hold, Process
 from schedkit.schedctl.errors import Problem
@@ -62,6 +63,22 @@ def eject(root: Path, *, is_blind: bool) -> None:
         raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` says whose it is")
     if not _is_unregistered(root, seen.proof.map_id):
         _press_sysrq(root)
+
+
+def unregister(root: Path, scheduler: SchedulerMap) -> None:
+    """Remove what an ejected scheduler has left; it may be gone already.
+
+    Not while one is attached: kernels before 7 would detach that one, whosever it is.
+    """
+    is_there = scheduler in structops.read(root).schedulers
+    if not is_there or sysfs.read(root).state is not State.DISABLED:
+        return
+    try:
+        structops.unregister(scheduler.map_id)
+    except OSError as error:
+        what = f"BPF map {scheduler.map_id} of {scheduler.ops}, which was ejected, is still registered"
+        remedy = f"`bpftool struct_ops unregister id {scheduler.map_id}` removes it, and so does a reboot"
+        raise Problem(what, why=f"the kernel said: {error.strerror}", remedy=remedy) from error
 
 
 def _is_unregistered(root: Path, map_id: int | None) -> bool:

@@ -24,6 +24,7 @@ class ExitCode(IntEnum):
     DISCREPANCY = 2
     USAGE = os.EX_USAGE
     OUTPUT_LOST = os.EX_IOERR
+    LEFT_BEHIND = os.EX_TEMPFAIL
     HUNG_UP = 129  # 128 and the signal's number, as shells say it
     TERMINATED = 143
 
@@ -34,17 +35,21 @@ MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell t
     ExitCode.DISCREPANCY: "only `status`: kernel and containers do not agree",
     ExitCode.USAGE: "the command line cannot be understood",
     ExitCode.OUTPUT_LOST: "the output could not be written",
-    ExitCode.HUNG_UP: "only `run` and `switch`: the session was lost, and what they had begun is undone",
-    ExitCode.TERMINATED: "only `run` and `switch`: SIGTERM came, and what they had begun is undone",
+    ExitCode.LEFT_BEHIND: "only `supervise`: it failed, and its scheduler may still be in the kernel",
+    ExitCode.HUNG_UP: "the session was lost; only `run` and `switch` undo what they had begun",
+    ExitCode.TERMINATED: "SIGTERM came; only `run` and `switch` undo what they had begun",
 }
 
 
 class Problem(Exception):  # noqa: N818 - it is told to a user, who met a problem, not an error of ours
     """What happened, why, and what to do next; the last two may be empty when nobody knows."""
 
-    def __init__(self, what: str, *, why: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, what: str, *, why: str = "", remedy: str = "", exit_code: ExitCode = ExitCode.FAILED
+    ) -> None:
         super().__init__(what)
         self.what, self.why, self.remedy = what, why, remedy
+        self.exit_code = exit_code
 
     def as_json(self) -> str:
         """For programs; the same three parts, in characters that no terminal obeys."""

@@ -64,6 +64,11 @@ class Look(NamedTuple):
         return self.containers and tuple(each for each in self.containers if each.is_running)
 
     @property
+    def ended(self) -> tuple[Found, ...]:
+        """Those that do not run: what is left of them may hold the kernel's scheduler."""
+        return tuple(each for each in self.containers or () if not each.is_running)
+
+    @property
     def host(self) -> Host:
         """The same for decisions about changes."""
         from schedkit.model.lifecycle import Host  # noqa: PLC0415 - as above

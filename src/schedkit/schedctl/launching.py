@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import hosts, locking, orders, preparing, wiring
 from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.choosing import Chosen, choose_image
-from schedkit.schedctl.interruptions import undisturbed
+from schedkit.schedctl.interruptions import ended_in_order, undisturbed
 from schedkit.schedctl.logs import forward
 from schedkit.schedctl.options import option
 from schedkit.schedctl.orders import Order, arguments, specify
@@ -61,7 +63,10 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
         image_options,
         click.argument("args", nargs=-1, metavar="[-- ARGS...]"),
         click.option(
-            "-a", "--attach", is_flag=True, help="Pass on what it writes until its end; exits with its code."
+            "-a",
+            "--attach",
+            is_flag=True,
+            help="Pass on what it reads and writes until its end; exits with its code.",
         ),
         click.option(
             "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
@@ -109,16 +114,33 @@ class Launch:
         return hosts.survey(wiring.ROOT, self.runtimes).host
 
     def stage(self, name: str) -> Stage:
-        """Where plans about a container of that name are played."""
-        spec = replace(self.spec, name=name)
+        """Where plans about a container of that name are played.
+
+        What is doubtful about how it is run is told now: it may be why it fails.
+        """
         order = self.asked.order
-        return Stage(wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s)
+        for doubt in orders.warnings(self.asked.chosen, order):
+            tell(f"Warning: {doubt}")
+        stdin = standard_input() if order.after is After.FOLLOW else None
+        spec = replace(self.spec, name=name, has_input=stdin is not None)
+        return Stage(
+            wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s, stdin
+        )
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know about the image, and about how it is run."""
-        about_image = preparing.warnings(self.ready, self.asked.trust)
-        return [*about_image, *orders.warnings(self.asked.chosen, self.asked.order)]
+        """What a user should know about the image."""
+        return preparing.warnings(self.ready, self.asked.trust)
+
+
+def standard_input() -> int | None:
+    """The descriptor of our input; None: there is none, or to read from the terminal would stop us."""
+    try:
+        descriptor = sys.stdin.fileno()
+        is_ours = not os.isatty(descriptor) or os.tcgetpgrp(descriptor) == os.getpgrp()
+    except (AttributeError, OSError):  # it was closed before we began, or is no file
+        return None
+    return descriptor if is_ours else None
 
 
 def prepare_launch(
@@ -161,13 +183,18 @@ def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
 
 def follow(stage: Stage, runtime: Runtime) -> NoReturn:
     """Pass on what it writes; its end, also by Ctrl-C, is ours, and nothing of it is left."""
-    try:
-        ended = _pass_on(stage, runtime)
-    except KeyboardInterrupt:
-        ended = _end(stage)
-    except BaseException:
-        _end(stage)
-        raise
+    with ended_in_order():
+        try:
+            ended = _pass_on(stage, runtime)
+        except KeyboardInterrupt:
+            ended = _end(stage)
+        except BaseException:
+            _end(stage)
+            if stage.remains:
+                tell(stage.remains.as_text())
+            raise
+    if stage.remains:
+        raise stage.remains
     raise SystemExit(ended.code if ended else 1)
 
 

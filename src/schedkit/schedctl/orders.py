@@ -85,8 +85,10 @@ def describe(
         "args": arguments(chosen, order),
         "preset": order.preset,
         "leastPrivilege": order.least_privilege,
-        "capabilities": privileges(chosen).capabilities if order.least_privilege else None,
     }
+    # only then: what was made before there was such a word is not another container because of it
+    if order.least_privilege:
+        options["capabilities"] = privileges(chosen).capabilities
     known = {
         labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
         labels.IMAGE: str(chosen.reference),

@@ -64,7 +64,7 @@ def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
 
 @contextmanager
 def telling_problems(*, as_json: bool = False) -> Iterator[None]:
-    """Explain on stderr what went wrong, and exit 1; a mistake of ours stays one."""
+    """Explain on stderr what went wrong, and exit, mostly with 1; a mistake of ours stays one."""
     try:
         yield
     except Exception as error:
@@ -72,7 +72,7 @@ def telling_problems(*, as_json: bool = False) -> Iterator[None]:
         if problem is None:
             raise
         report(problem, as_json=as_json)
-        raise SystemExit(ExitCode.FAILED) from None
+        raise SystemExit(problem.exit_code) from None
 
 
 def emit(answer: Answer, output: Format) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from schedkit.model.lifecycle import Action, After, Host, Refused, plan_run
+from schedkit.model.transitions import free_name
 from schedkit.schedctl import launching, locking, wiring
 from schedkit.schedctl.acting import decided
 from schedkit.schedctl.interruptions import ended_in_order
@@ -24,20 +26,22 @@ from schedkit.schedctl.settings import Settings
 def command(settings: Settings, **wishes: Any) -> Answer:  # noqa: ANN401 - click has checked each of them
     """Run a scheduler: resolve, verify, load, start, and wait until the kernel confirms it."""
     asked = launching.understand(settings, **wishes)
-    with ended_in_order():
-        return _run(settings, asked)
+    with ended_in_order() as done:
+        return _run(settings, asked, done)
 
 
-def _run(settings: Settings, asked: Asked) -> Answer:
+def _run(settings: Settings, asked: Asked, done: Callable[[], None]) -> Answer:
     order = asked.order
 
     def plan(host: Host) -> tuple[Action, ...] | Refused:
         return plan_run(host, after=order.after, is_forced=order.force)
 
     launch = launching.prepare_launch(settings, asked, "run", plan)
-    stage = launch.stage(launch.spec.name)
-    with locking.exclusive(wiring.LOCK, f"run {stage.name}", tell=tell):
-        stage.play(decided(plan(launch.host())))
+    with locking.exclusive(wiring.LOCK, f"run {launch.spec.name}", tell=tell):
+        host = launch.host()
+        steps = decided(plan(host))
+        stage = launch.stage(free_name(launch.spec.name, host))
+        stage.play(steps, done=done)
     if order.after is After.FOLLOW:
         launching.follow(stage, launch.runtimes[launch.driver])
     return answer(SchedulerRun(**launching.describe(launch, stage)), launch.warnings)

@@ -126,7 +126,8 @@ def answer(look: Look, driver: str, explain: Callable[[Found], tuple[str, str]] 
     """
     running = look.running
     ours = None if running is None else [each.ours for each in running]
-    verdict = judge(look.observation, ours, silent=look.silent)
+    ended = [each.ours for each in look.ended]
+    verdict = judge(look.observation, ours, ended=ended, silent=look.silent)
     scheduler = _scheduler(look, verdict.owner)
     shown = describe(look, verdict, scheduler, driver)
     if scheduler and verdict.status is Status.DETACHED:
@@ -157,7 +158,7 @@ def describe(look: Look, verdict: Verdict, scheduler: Found | None, driver: str)
         shown["owner"] = _owner(verdict.owner)
     if verdict.exit_code:
         shown["discrepancy"] = verdict.words
-    if left := [_left_over(each) for each in look.containers or () if not each.is_running]:
+    if left := [_left_over(each) for each in look.ended]:
         shown["leftovers"] = left
     return shown
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NoReturn
@@ -15,15 +16,25 @@ import click
 
 from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
 from schedkit.model.exits import exits_since, last_words
+from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Course, Known, Refused, choose, has_stayed, left_in_kernel
-from schedkit.model.supervision import Ending, explain_end, judge_stay, may_be_attached, plan_end
+from schedkit.model.lifecycle import Course, Discard, Known, Refused, choose, has_stayed
+from schedkit.model.supervision import (
+    Ending,
+    explain_end,
+    find_left,
+    is_answered,
+    judge_stay,
+    may_be_attached,
+    may_be_of_silent,
+    plan_end,
+)
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, problem
 from schedkit.schedctl.completions import complete_containers
-from schedkit.schedctl.errors import Problem, explain
+from schedkit.schedctl.errors import ExitCode, Problem, explain
 from schedkit.schedctl.lastwords import joined
 from schedkit.schedctl.options import option
 from schedkit.schedctl.output import Answer, answering
@@ -58,20 +69,38 @@ class SupervisionEnded(Result, frozen=True, kw_only=True):
 def command(settings: Settings, container: str | None, grace_s: float) -> Answer:
     """Stay with a scheduler until its end, and say why it ended; for service managers.
 
-    Exits 0 when somebody stopped it, and 1 when the kernel ejected it or its program failed. SIGTERM and
-    Ctrl-C stop it. It is never started again. Without an argument it is the only one there is.
+    Exits 0 when somebody stopped it, 1 when the kernel ejected it or its program failed, and 75 when it may
+    still be in the kernel. SIGTERM and Ctrl-C stop it. It is never started again. Without an argument it is
+    the only one there is.
     """
-    supervision = Supervision(settings, container, grace_s)
-    tell(f"staying with {supervision.container.name}")
+    with admitting_failures():
+        supervision = Supervision(settings, container, grace_s)
+        tell(f"staying with {supervision.container.name}")
+        try:
+            with interrupted_by_sigterm():
+                ending = supervision.await_end()
+        except KeyboardInterrupt:
+            supervision.stop()
+            return supervision.answer(stopped_by_us=True)
+    if ending.is_in_order:
+        return supervision.answer(stopped_by_us=False)
+    told = problem(explain_end(ending))
+    told.exit_code = ExitCode.LEFT_BEHIND if ending.left else ExitCode.FAILED
+    raise told
+
+
+@contextmanager
+def admitting_failures() -> Iterator[None]:
+    """Exit with a code of its own whatever hindered us: nobody has seen the end of the scheduler then."""
     try:
-        with interrupted_by_sigterm():
-            ending = supervision.await_end()
-    except KeyboardInterrupt:
-        supervision.stop()
-        return supervision.answer(stopped_by_us=True)
-    if not ending.is_in_order:
-        raise problem(explain_end(ending))
-    return supervision.answer(stopped_by_us=False)
+        yield
+    except Exception as error:
+        told = explain(error)
+        if told is None:
+            traceback.print_exc()
+            raise SystemExit(ExitCode.LEFT_BEHIND) from error
+        told.exit_code = ExitCode.LEFT_BEHIND
+        raise told from error
 
 
 class Supervision:
@@ -85,6 +114,9 @@ class Supervision:
         if isinstance(chosen, Refused):
             raise problem(chosen)
         self.container = chosen
+        self._life = processes.life(wiring.ROOT, chosen.pid)
+        # the last look that proved it to be attached
+        self._proved = look.observation if has_stayed(look.observation, chosen) else None
         is_attached = may_be_attached(look.observation, chosen.ours)
         self._ops = look.observation.kernel.ops if is_attached else None
         # one that was ejected before we looked has left its reason in the log already
@@ -94,36 +126,39 @@ class Supervision:
     def await_end(self) -> Ending:
         """How it ended; by then it is removed. One that a failed switch has brought back goes on."""
         while True:
-            ending = self._heard(watch(self.container))
+            ending = self._heard(self._watch())
             try:
                 with locking.exclusive(wiring.LOCK, "supervise", patience_s=_LOCK_PATIENCE_S):
                     found = self._found()
-                    if found and self._is_attached(found):
-                        self.container = found
+                    if found and self._is_back(found):
                         continue
                     ending = self._told(ending.course, is_gone=found is None)
-                    if found:
-                        self._remove(found)
+                    self._remove(found)
+                    return ending._replace(left=_told(self._left()))
             except (Problem, ContainerRuntimeError) as error:  # the kernel's reason must not be lost with it
-                return ending._replace(trouble=_words(error))
-            return ending
+                return ending._replace(trouble=_words(error), left=_told(self._left()))
 
     def stop(self) -> None:
-        """Stop and remove it, once the kernel has let go of it; one that is gone already is left alone.
+        """Stop and remove it, once the kernel has let go of it."""
+        try:
+            with locking.exclusive(wiring.LOCK, "stop"):
+                self._end()
+        except (Problem, ContainerRuntimeError) as error:
+            why = "; ".join(filter(None, (_words(error), _told(self._left()))))
+            remedy = "stop it by hand: `schedctl stop`, or `schedctl reset`"
+            raise Problem(f"{self.container.name} was not stopped", why=why, remedy=remedy) from error
+        if left := self._left():
+            raise problem(left)
 
-        A machine that is shut down may have ended its program, and will not start its runtime any more.
-        """
-        with locking.exclusive(wiring.LOCK, "stop"):
-            try:
-                if (found := self._found()) is None:
-                    return
-                self._remove(found)
-            except NotAnsweringError as error:
-                if not self._program_ends():
-                    raise
-                tell(f"its container may still be there: {_words(error)}")
-            if remains := left_in_kernel(hosts.settled(wiring.ROOT)):
-                raise problem(remains)
+    def _end(self) -> None:
+        """A machine that is shut down may have ended its program, and will not start its runtime any more."""
+        try:
+            self._remove(self._found())
+        except NotAnsweringError as error:
+            if not self._program_ends():
+                raise
+            tell(f"its container may still be there: {_words(error)}")
+            self._remove(None)
 
     def answer(self, *, stopped_by_us: bool) -> Answer:
         """The end that was in order."""
@@ -150,9 +185,15 @@ class Supervision:
             exit_code=code, last_words=words, exit_words=exit_words, is_gone=is_gone
         )
 
-    def _remove(self, found: Known) -> None:
-        plan = decided(plan_end(hosts.settled(wiring.ROOT), found))
-        Stage(wiring.ROOT, self._runtimes, found.driver, tell, grace_s=self._grace_s).play(plan)
+    def _remove(self, found: Known | None) -> None:
+        """Also what is left of one whose container is gone."""
+        one = found if found and found.is_running else self._gone
+        plan = decided(plan_end(hosts.settled(wiring.ROOT), one, self._proved))
+        steps = plan if found else [each for each in plan if not isinstance(each, Discard)]
+        Stage(wiring.ROOT, self._runtimes, self.container.driver, tell, grace_s=self._grace_s).play(steps)
+
+    def _left(self) -> Refused | None:
+        return find_left(hosts.settled(wiring.ROOT), self._gone, self._proved)
 
     def _found(self) -> Known | None:
         try:
@@ -164,17 +205,64 @@ class Supervision:
     def _program_ends(self) -> bool:
         """Whether it is gone, or goes by itself within a few seconds."""
         deadline = time.monotonic() + _PATIENCE_S
-        while processes.life(wiring.ROOT, self.container.pid).is_going_on:
+        while self._life.is_going_on:
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
 
-    def _is_attached(self, found: Known) -> bool:
-        # a runtime may be slow to notice that its program has ended
-        is_alive = processes.life(wiring.ROOT, found.pid).is_going_on
-        course = judge_stay(hosts.settled(wiring.ROOT), found.ours, is_alive=is_alive, is_over=True)
-        return found.is_running and course is Course.ATTACHED
+    def _is_back(self, found: Known) -> bool:
+        """Whether a failed switch has brought it back; then that is what is stayed with from now on."""
+        # a runtime may be slow to notice that its program has ended, and a stranger have its number by now
+        life = self._life if found.pid == self.container.pid else processes.life(wiring.ROOT, found.pid)
+        seen = hosts.settled(wiring.ROOT)
+        course = self._judge(seen, found, is_alive=life.is_going_on, is_over=True)
+        if not found.is_running or course is not Course.ATTACHED:
+            return False
+        self.container, self._life = found, life
+        return True
+
+    def _watch(self) -> Course:
+        """Look whenever the kernel announces a change, until the program or its hold on the kernel ends.
+
+        The runtime is not asked: it may be restarted meanwhile, and a service that nobody asks may go to
+        sleep.
+        """
+        detached_at: float | None = None
+        with announced() as wait:
+            while True:
+                is_alive = self._life.is_going_on
+                if is_alive and self._is_unchanged():
+                    wait(_QUIET_S)
+                    continue
+                seen = observation.observe(wiring.ROOT)
+                is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
+                course = self._judge(seen, self.container, is_alive=is_alive, is_over=is_over)
+                if course not in {Course.ATTACHED, Course.WAITING}:
+                    return course
+                is_attached = course is Course.ATTACHED
+                detached_at = None if is_attached else detached_at or time.monotonic()
+                # what is not proved is looked at again, but not all the time: that takes long
+                wait(_QUIET_S if is_attached else _POLL_S)
+
+    def _is_unchanged(self) -> bool:
+        """Whether the attachment that was proved lasts; then processes need not be looked at."""
+        return self._proved is not None and _attachment(sysfs.read(wiring.ROOT)) == _attachment(
+            self._proved.kernel
+        )
+
+    def _judge(self, seen: HostObservation, container: Known, *, is_alive: bool, is_over: bool) -> Course:
+        one = container if is_alive else container._replace(pid=0)
+        if has_stayed(seen, one):
+            self._proved, self._ops = seen, seen.kernel.ops
+        return judge_stay(seen, one.ours, self._ops, is_alive=is_alive, is_over=is_over)
+
+    @property
+    def _gone(self) -> Known:
+        """The container as it is known when its runtime does not run it any more."""
+        # the number of one that is gone may be a stranger's by now
+        pid = self.container.pid if self._life.is_going_on else 0
+        return self.container._replace(is_running=False, pid=pid)
 
     @property
     def _runtime(self) -> Runtime:
@@ -182,19 +270,24 @@ class Supervision:
 
 
 def _answered(settings: Settings) -> tuple[Mapping[str, Runtime], hosts.Look]:
-    """The runtimes and the first look for which one of them answers.
+    """The runtimes, and a look for which the one answered that has, or may have, what is attached.
 
-    One that is just being restarted is waited for: without us the scheduler would go on under a failed unit.
+    One that is just being restarted is waited for, and as long as the kernel runs what may be ours: without
+    us that would go on under a failed unit.
     """
-    deadline = time.monotonic() + _RUNTIME_PATIENCE_S
+    deadline, is_told = time.monotonic() + _RUNTIME_PATIENCE_S, False
     while True:
         runtimes = wiring.runtimes(settings)
         look = hosts.look(wiring.ROOT, runtimes)
-        if look.containers is not None:
-            return runtimes, look
-        if time.monotonic() > deadline:
+        is_over = time.monotonic() > deadline and not may_be_of_silent(look.host)
+        if is_over and look.containers is None:
             raise no_runtime(look.problems)
-        time.sleep(_POLL_S)
+        if is_over or is_answered(look.host, settings.driver):
+            return runtimes, look
+        if not is_told:
+            tell(f"waiting for a runtime to answer: {'; '.join(look.problems) or look.host.owner.reason}")
+            is_told = True
+        time.sleep(_POLL_S if time.monotonic() < deadline else _QUIET_S)
 
 
 def _began_us(look: hosts.Look, chosen: Known) -> int | None:
@@ -203,37 +296,13 @@ def _began_us(look: hosts.Look, chosen: Known) -> int | None:
     return next((began_us(wiring.ROOT, each) for each in found), None)
 
 
+def _told(left: Refused | None) -> str:
+    return f"{left.what}: {left.why}" if left else ""
+
+
 def _words(error: Exception) -> str:
     told = explain(error)
     return ": ".join(filter(None, (told.what, told.why))) if told else str(error)
-
-
-def watch(container: Known) -> Course:
-    """Look whenever the kernel announces a change, until the program or its hold on the kernel ends.
-
-    The runtime is not asked: it may be restarted meanwhile, and a service that nobody asks may go to sleep.
-    """
-    proved: tuple[object, ...] = ()
-    detached_at: float | None = None
-    life = processes.life(wiring.ROOT, container.pid)
-    with announced() as wait:
-        while True:
-            is_alive = life.is_going_on
-            if is_alive and _attachment(sysfs.read(wiring.ROOT)) == proved:
-                wait(_QUIET_S)
-                continue
-            seen = observation.observe(wiring.ROOT)
-            is_over = detached_at is not None and time.monotonic() - detached_at >= _PATIENCE_S
-            # the number of one that is gone may be a stranger's by now
-            ours = container.ours if is_alive else container.ours._replace(pid=0)
-            course = judge_stay(seen, ours, is_alive=is_alive, is_over=is_over)
-            if course not in {Course.ATTACHED, Course.WAITING}:
-                return course
-            is_attached = course is Course.ATTACHED
-            proved = _attachment(seen.kernel) if has_stayed(seen, container) else ()
-            detached_at = None if is_attached else detached_at or time.monotonic()
-            # what is not proved is looked at again, but not all the time: that takes long on a busy machine
-            wait(_QUIET_S if is_attached else _POLL_S)
 
 
 def _attachment(kernel: SchedExt) -> tuple[object, ...]:

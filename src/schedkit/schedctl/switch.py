@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -51,11 +51,11 @@ class SchedulerSwitched(SchedulerRun, frozen=True, kw_only=True):
 def command(settings: Settings, evict: int, **wishes: Any) -> Answer:  # noqa: ANN401 - click has checked each of them
     """Replace the scheduler that runs; if the new one is not attached, the old one comes back."""
     asked = launching.understand(settings, **wishes)
-    with ended_in_order():
-        return _switch(settings, asked, evict)
+    with ended_in_order() as done:
+        return _switch(settings, asked, evict, done)
 
 
-def _switch(settings: Settings, asked: Asked, evict: int) -> Answer:
+def _switch(settings: Settings, asked: Asked, evict: int, done: Callable[[], None]) -> Answer:
     order = asked.order
 
     def plan(host: Host, wanted: Wanted = _ANYTHING) -> Switch | Unchanged | Refused:
@@ -71,7 +71,7 @@ def _switch(settings: Settings, asked: Asked, evict: int) -> Answer:
         if isinstance(decision, Unchanged):
             return _unchanged(launch, host, decision.container)
         stage = launch.stage(free_name(launch.spec.name, host))
-        stage.play(decision.steps, way_back=decision.way_back)
+        stage.play(decision.steps, way_back=decision.way_back, done=done)
         left = list(_clear_up(stage, decision))
     if order.after is After.FOLLOW:
         launching.follow(stage, launch.runtimes[launch.driver])
