@@ -119,7 +119,7 @@ def warnings(chosen: Chosen, order: Order) -> list[str]:
 
 
 def mounts(root: Path, release: str) -> tuple[Mount, ...]:
-    """The folder of sockets, and what schedulers read of the machine that containers do not show by themselves."""
+    """The folder of sockets, and of the machine what schedulers read and containers do not show."""
     sockets = root / _SOCKETS
     sockets.mkdir(parents=True, exist_ok=True)
     shared = Mount(str(sockets.resolve()), f"/{_SOCKETS}")
