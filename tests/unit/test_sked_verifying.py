@@ -244,6 +244,15 @@ def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(m
     assert (folder.rules.mode, folder.complaint) == (TrustMode.WARN, "")
 
 
+@pytest.mark.parametrize("policy", [b"{trustedRoot: .}", b"{keys: [{path: ./}]}"], ids=repr)
+def test_a_policy_that_names_its_own_folder_as_a_file_is_told_so(
+    mounted: MountedRules, policy: bytes
+) -> None:
+    mounted.write({"trust.yaml": b"policy: " + policy + b"\n"})
+
+    assert "Is a directory" in rulereader.read(mounted.folder / "trust.yaml").complaint
+
+
 @pytest.mark.parametrize("broken", [b"mode: enforce\nmode: warn\n", b"[", POLICY], ids=repr)
 def test_what_cannot_be_used_is_told_with_its_place(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "trust.yaml").write_bytes(broken)

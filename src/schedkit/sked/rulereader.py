@@ -44,8 +44,8 @@ def of_one_version(folder: Path) -> Opener:
 
 def _is_swapped(folder: Path, name: Path) -> bool:
     """Whether a kubelet keeps it behind its link, as nothing that is mounted elsewhere, or below."""
-    first = name.parts[0]
-    return ".." not in name.parts and (folder / first).is_symlink() and first != _DATA
+    first = next(iter(name.parts), _DATA)  # none: it is the folder itself
+    return first != _DATA and ".." not in name.parts and (folder / first).is_symlink()
 
 
 def _gathered(document: Any, read_named: Read) -> Reading:  # noqa: ANN401 - whatever YAML can say
