@@ -268,6 +268,7 @@ def test_an_image_that_users_pinned_themselves_is_rendered_as_it_stands() -> Non
 
 
 RUNS_OTHER = f"registry.example/scheds/rusty@{NEWER}"
+CONFIGURATION = f"sha256:{'c' * 64}"
 
 
 def by_tag(container: ContainerStatus, *others: Pod, updated: int = 1) -> Observation:
@@ -328,14 +329,32 @@ def test_pods_that_run_something_else_are_replaced_by_a_digest_or_by_the_rollout
     "at",
     [
         by_tag(pulled(f"docker-pullable://registry.example/scheds/rusty@{GOOD}")),
-        by_tag(pulled(f"sha256:{'c' * 64}")),
         by_tag(pulled("")),
-        by_tag(pulled(PINNED), pod("node-2", pulled(RUNS_OTHER), image=PINNED)),
+        by_tag(pulled(PINNED), pod("node-2", pulled(CONFIGURATION), image=PINNED)),
     ],
-    ids=["the same", "of a configuration", "not known", "another name of what the pod names by digest"],
+    ids=["the same", "nothing is pulled yet", "by a digest, of which its node says less"],
 )
-def test_pods_that_run_what_was_verified_or_do_not_say_leave_it_verified(at: Observation) -> None:
+def test_pods_that_run_what_was_verified_or_nothing_yet_leave_it_verified(at: Observation) -> None:
     assert (answers(at)["Verified"], vet(at).signer) == (("True", "Verified"), "ci@example")
+
+
+@pytest.mark.parametrize("name", [CONFIGURATION, f"docker://{CONFIGURATION}"])
+def test_a_node_that_names_no_manifest_leaves_open_what_its_pod_runs(name: str) -> None:
+    """As for an image that was loaded into its runtime from a file."""
+    at = by_tag(pulled(PINNED), pod("node-2", pulled(name), image=IMAGE))
+
+    assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "NotPinned"), "")
+    assert f"but pods run {name}, and who signed that is not known" in vet(at).verified.message
+    assert vet(at).verified.message.endswith(f"write sched: {PINNED}, which restarts them")
+
+
+def test_where_pods_run_what_several_have_signed_none_of_them_is_the_signer() -> None:
+    at = by_tag(pulled(PINNED), pod("node-2", pulled(RUNS_OTHER), image=IMAGE))
+
+    by_another = replace(at, vouched=(trusted(NEWER, signer="qa@example"), trusted()))
+    assert (answers(by_another)["Verified"], vet(by_another).signer) == (("True", "Verified"), "")
+    by_the_same = replace(at, vouched=(trusted(NEWER), trusted()))
+    assert vet(by_the_same).signer == "ci@example"
 
 
 def test_what_pods_still_run_was_verified_before_its_tag_was_moved() -> None:

@@ -7,9 +7,13 @@ from schedkit.model.observed import Observation, Pod
 
 
 def running_digests(observation: Observation) -> frozenset[str]:
-    """Of the images that our pods were bound to or pulled; runtimes that name no digest say nothing."""
+    """Of the images that our pods were bound to or run, or ran last.
+
+    What is in a runtime without a manifest, as it was loaded from a file, has a name of its node's own. That
+    is here as it stands: nobody has signed a thing of that name.
+    """
     images = set(map(_image_of, observation.pods)) if observation.is_ours else set()
-    return frozenset(digest for _, at, digest in (image.rpartition("@") for image in images) if at)
+    return frozenset(image.rpartition("@")[2] for image in images if image)
 
 
 def _image_of(pod: Pod) -> str:
@@ -22,5 +26,5 @@ def _image_of(pod: Pod) -> str:
             return asked.image
     for each in pod.status.container_statuses:
         if each.name == CONTAINER:
-            return each.image_id
+            return each.image_id  # empty: nothing is pulled yet
     return ""

@@ -48,7 +48,7 @@ class Case:
 
     observation: Observation
     present: str | None  # the image in our DaemonSet, if it is the spec's; None: there is none such
-    running: frozenset[str] = frozenset()  # digests of what pods run, as far as they are known
+    running: frozenset[str] = frozenset()  # what pods run, by digests where these are known
 
     @property
     def wanted(self) -> str:
@@ -156,9 +156,11 @@ def _signer(case: Case) -> str:
         return before.signer if before else ""
     if not isinstance(case.verdict, Trusted) or _unverified_digest(case) is not None:
         return ""  # status.image, beside it, is not what they signed
-    of_those_that_run = (each for each in _good_words(case) if any(map(each.covers, case.running)))
+    signers = {_word_about(digest, case).verified.signer for digest in case.running}
+    if len(signers) > 1:
+        return ""  # status.image is only one of those that run
     # it is a stranger's word, and the API server takes no longer one
-    return legible(next(of_those_that_run, case.verdict).verified.signer)[:MAX_MESSAGE]
+    return legible(next(iter(signers), case.verdict.verified.signer))[:MAX_MESSAGE]
 
 
 def _rests_on(case: Case) -> Verification | None:
@@ -376,8 +378,12 @@ def somebody_trusted_signed_it(case: Case) -> Finding | None:
 
 
 def _signed_as(digest: str, case: Case) -> str:
-    (before, *_) = (each for each in _good_words(case) if each.covers(digest))
-    return f"{digest}, signed by {before.verified.signer}"
+    return f"{digest}, signed by {_word_about(digest, case).verified.signer}"
+
+
+def _word_about(digest: str, case: Case) -> Trusted:
+    """The newest good one; ask only where nothing unverified runs."""
+    return next(each for each in _good_words(case) if each.covers(digest))
 
 
 def _signed(verified: Verified) -> str:
