@@ -83,6 +83,7 @@ def pair(authority: Authority) -> KeyPair:
 
 
 OWN_WORDS = b'{"errors": [{"code": "UNSUPPORTED", "message": "no"}]}'
+OWN_CODE = b'{"errors": [{"code": "UNSUPPORTED"}]}'
 
 
 def own(status: int) -> bytes:
@@ -165,6 +166,9 @@ def test_the_honest_answer_that_all_others_differ_from_is_accepted(client: Regis
         ),
         pytest.param(always(answer(418)), Intercepted, "answered 418, but not as", id="an odd status"),
         pytest.param(always(answer(400, OWN_WORDS)), Refused, "answered 400: 'no'$", id="its own refusal"),
+        pytest.param(
+            always(answer(400, OWN_CODE)), Refused, "answered 400: 'UNSUPPORTED'$", id="its own code"
+        ),
         pytest.param(always(own(405)), Refused, "answered 405$", id="in its own name"),
         pytest.param(
             always(own(407)),
@@ -196,9 +200,11 @@ def test_a_manifest_that_comes_as_it_should_not_is_refused(
     ("behaviour", "is_hearsay"),
     [
         pytest.param(always(answer(404, OWN_WORDS)), False, id="in a document of its own"),
+        pytest.param(always(answer(404, OWN_CODE)), False, id="in such a document, without a message"),
         pytest.param(always(own(404)), False, id="in its own name"),
         pytest.param(always(answer(404, b"<html>")), True, id="on a page"),
         pytest.param(always(answer(404, b'{"errors": []}')), True, id="in a document of something else"),
+        pytest.param(always(answer(404, b'{"errors": ["no"]}')), True, id="in a similar document"),
     ],
 )
 def test_what_is_not_there_is_a_registrys_word_or_hearsay(

@@ -16,9 +16,9 @@ import pytest
 from rig.errors import Unavailable
 from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
-from schedkit.model.images import Reference
+from schedkit.model.images import Descriptor, Digest, Reference, Repository
 from schedkit.model.trust import Refusal, Rule, Step, TrustPolicy, Verified
-from schedkit.oci.errors import Refused, Unreachable
+from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
 from schedkit.oci.files import MOST_FILES
 from schedkit.oci.sources import Content
 from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, from_json, to_json, verify_once
@@ -77,6 +77,50 @@ def test_an_answer_that_is_no_good_is_refused_at_the_step_for_it(verdicts: Verdi
         verify_once(verdicts, Lying(), made.reference, by_identity(made), made.root)
 
     assert refused.value.step is Step.DIGEST
+
+
+class Proxied(Shelf):
+    """A registry behind a proxy that answers one kind of question in its place."""
+
+    def __init__(self, made: Made, kept_back: str, said: RegistryError) -> None:
+        super().__init__()
+        self.made, self.kept_back, self.said = made, kept_back, said
+
+    def resolve(self, reference: Reference) -> Content:
+        self._ask("image" if reference == self.made.reference else "signature")
+        return self.made.shelf.resolve(reference)
+
+    def referrers(self, repository: Repository, digest: Digest) -> tuple[Descriptor, ...]:
+        self._ask("referrers")
+        return self.made.shelf.referrers(repository, digest)
+
+    def blob(self, repository: Repository, descriptor: Descriptor, *, limit: int) -> bytes:
+        self._ask("blob")
+        return self.made.shelf.blob(repository, descriptor, limit=limit)
+
+    def _ask(self, question: str) -> None:
+        if question == self.kept_back:
+            raise self.said
+
+
+@pytest.mark.parametrize("question", ["image", "referrers", "signature", "blob"])
+def test_a_proxy_that_answers_in_the_registrys_place_is_no_word_about_the_image(
+    verdicts: Verdicts, made: Made, question: str
+) -> None:
+    behind = Proxied(made, question, Intercepted("a page"))
+
+    with pytest.raises(Intercepted):
+        verify_once(verdicts, behind, made.reference, by_identity(made), made.root)
+
+
+def test_what_may_be_a_proxys_page_in_the_place_of_signatures_is_told(verdicts: Verdicts) -> None:
+    tagged = Workshop().make(Recipe(simple=True))
+    behind = Proxied(tagged, "signature", NotFound("a page", is_hearsay=True))
+
+    with pytest.raises(Refusal, match="cannot be used: a page") as refused:
+        verify_once(verdicts, behind, tagged.reference, by_identity(tagged), tagged.root)
+
+    assert refused.value.step is Step.EVIDENCE
 
 
 def test_a_tag_needs_the_registry_but_not_the_evidence(verdicts: Verdicts, made: Made) -> None:

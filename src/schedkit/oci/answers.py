@@ -58,15 +58,16 @@ def retry_after(value: str) -> float | None:
 
 
 def complaint(response: Response) -> str | None:
-    """The first message of the distribution API's error document; None: there is no such document."""
+    """The first message, or code, of the distribution API's error document; None: there is none."""
     try:
         tree = documents.read_object(read_bounded(response, _LARGEST_COMPLAINT), what="the complaint")
-        message = tree["errors"][0]["message"]
-    except (InvalidDocument, RegistryError, KeyError, IndexError, TypeError):
+        first = tree["errors"][0]
+        words = (first.get("message"), first.get("code"))  # only the code must be there
+    except (InvalidDocument, RegistryError, KeyError, IndexError, TypeError, AttributeError):
         return None
     finally:
         response.close()
-    return message[:200] if isinstance(message, str) else None
+    return next((word[:200] for word in words if isinstance(word, str)), None)
 
 
 def _said(response: Response) -> str:

@@ -5,8 +5,8 @@ RegistryError
 ├── Unauthorized  log in, or ask for permission
 ├── Unreachable   try again later: an outage, a timeout, or a server that broke
 ├── Uncertified   name the authority of its certificate, or do not ask it: who answers is not known
+├── Intercepted   look at proxies: it is not even a registry's answer
 ├── Refused       do not use it: the answer is invalid or hostile
-│   ├── Intercepted  look at proxies: it is not even a registry's answer
 │   └── TooLarge     the answer is larger than anything of its kind should be
 """
 
@@ -47,12 +47,12 @@ class Uncertified(RegistryError):  # noqa: N818  # as NotFound
     """Whoever answers has no certificate to be trusted: nothing was asked, and nothing was found out."""
 
 
+class Intercepted(RegistryError):  # noqa: N818  # as NotFound
+    """A proxy or another server on the way refused the question: about what was asked it says nothing."""
+
+
 class Refused(RegistryError):  # noqa: N818  # as NotFound
     """The answer is invalid, or not what was asked for; nothing of it was used."""
-
-
-class Intercepted(Refused):
-    """A proxy or another server on the way refused the question: about what was asked it says nothing."""
 
 
 class TooLarge(Refused):

@@ -100,7 +100,7 @@ def _tagged(source: Source, repository: Repository, digest: Digest) -> Iterator[
     if isinstance(content, Content):
         _, found = _read(content, repository)
         yield from found
-    elif not isinstance(content.__cause__, NotFound):
+    elif not isinstance(cause := content.__cause__, NotFound) or cause.is_hearsay:
         yield content
 
 

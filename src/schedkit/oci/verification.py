@@ -1,8 +1,8 @@
 """Whether an image was signed by somebody who is trusted: the steps of docs/trust/verification.md, in order.
 
 Nothing here asks a log or an authority: all evidence comes with the signature, and the trusted root is at
-hand. Only the registry, or the layout, is read. An outage of it is a `RegistryError` and no verdict; every
-other end is a `Verified` or a `Refusal`.
+hand. Only the registry, or the layout, is read. An outage of it, or whoever answers in its place, is a
+`RegistryError` and no verdict; every other end is a `Verified` or a `Refusal`.
 """
 
 from __future__ import annotations
