@@ -254,15 +254,16 @@ BY_NOBODY = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold
 
 
 class World:
-    """What the kernel runs until the container is removed, and from then on; BPF maps are for root alone."""
+    """What the kernel runs until a container is removed, and from then on; BPF maps are for root alone."""
 
     def __init__(self, runtime: Runtime, until: HostObservation, then: HostObservation) -> None:
         self.ejections: list[str] = []
         self.refusal: Problem | None = None
+        self.turn = "remove new"
         self._runtime, self._until, self._then = runtime, until, then
 
     def observe(self, root: Path) -> HostObservation:  # noqa: ARG002 - as it is called
-        return self._then if "remove new" in self._runtime.asked else self._until
+        return self._then if self.turn in self._runtime.asked else self._until
 
     def eject(self, root: Path, *, is_blind: bool) -> None:  # noqa: ARG002 - as above
         self.ejections.append("by force" if is_blind else "without force")
@@ -277,7 +278,6 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
         monkeypatch.setattr(observation, "observe", world.observe)
         monkeypatch.setattr(ending, "eject", world.eject)
         played = stage(tmp_path, runtime)
-        (tmp_path / "sys/kernel/sched_ext/enable_seq").write_text("4\n")
         return played, world
 
     return begin
@@ -290,7 +290,6 @@ Begin: TypeAlias = Callable[[Runtime, HostObservation, HostObservation], tuple[S
     ("until", "then", "ejected"),
     [
         pytest.param(BY_MAP, BY_NOBODY, ["without force"], id="the kernel keeps it"),
-        pytest.param(BY_NOBODY, BY_NOBODY, ["without force"], id="it ended before anybody looked"),
         pytest.param(BY_MAP, FREE, [], id="its program takes it along"),
         pytest.param(BY_LINK, FREE, [], id="it ends with its process"),
         pytest.param(BY_STRANGER, BY_STRANGER, [], id="it is a stranger's"),
@@ -307,6 +306,29 @@ def test_what_outlives_a_failed_start_is_ejected(
     assert world.ejections == ejected
 
 
+def test_what_was_proved_ours_while_its_program_lived_is_ejected_after_its_end(
+    begin: Begin, tmp_path: Path
+) -> None:
+    played, world = begin(Runtime("remove aba"), BY_MAP, BY_NOBODY)
+    world.turn = "remove aba"
+    (tmp_path / f"proc/{OLD.pid}").mkdir()
+    (tmp_path / f"proc/{OLD.pid}/stat").write_text(f"{OLD.pid} (loader) S{' 1' * 30}")
+
+    with pytest.raises(RefusedError, match="no remove aba"):
+        played.play((Create(), Start(), AwaitAttachment(), Discard(OLD)))
+
+    assert world.ejections == ["without force"]
+
+
+def test_what_cannot_be_removed_is_ejected_all_the_same(begin: Begin) -> None:
+    played, world = begin(Runtime("remove new"), BY_MAP, BY_NOBODY)
+
+    with pytest.raises(Problem, match="new may still run, and be attached"):
+        played.play((Create(), Start(), AwaitAttachment()))
+
+    assert world.ejections == ["without force"]
+
+
 def test_what_a_stop_that_fails_leaves_to_the_removal_is_ejected_as_well(begin: Begin) -> None:
     runtime = Runtime("stop new")
     runtime.raised = {"start new": signal.SIGINT}
@@ -319,9 +341,15 @@ def test_what_a_stop_that_fails_leaves_to_the_removal_is_ejected_as_well(begin: 
 
 
 @pytest.mark.parametrize(
-    "seq", [pytest.param(7, id="others came and went"), pytest.param(4, id="it was there before")]
+    "seq",
+    [
+        pytest.param(7, id="others came and went"),
+        pytest.param(5, id="it came while ours was started"),
+        pytest.param(4, id="it was there before"),
+        pytest.param(None, id="the kernel does not count"),
+    ],
 )
-def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin, seq: int) -> None:
+def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin, seq: int | None) -> None:
     theirs = BY_NOBODY._replace(kernel=SchedExt(KernelState.ENABLED, "theirs", seq))
     played, world = begin(Runtime("start new"), theirs, theirs)
 
@@ -332,7 +360,7 @@ def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin
 
 
 def test_an_ejection_that_fails_is_told_together_with_what_led_to_it(begin: Begin) -> None:
-    played, world = begin(Runtime("start new"), BY_NOBODY, BY_NOBODY)
+    played, world = begin(Runtime("start new"), BY_MAP, BY_NOBODY)
     world.refusal = Problem("the scheduler was not ejected", why="a file is read-only", remedy="run as root")
 
     with pytest.raises(
@@ -353,9 +381,7 @@ def test_a_failed_start_that_could_not_be_removed_is_told_to_run_perhaps(begin: 
     assert met.value.why.endswith("no remove new; ask another")
 
 
-def test_what_a_plan_has_left_to_others_is_not_ejected_because_the_kernel_was_free_before(
-    begin: Begin,
-) -> None:
+def test_what_a_plan_has_left_to_others_is_not_ejected(begin: Begin) -> None:
     played, world = begin(Runtime(), BY_NOBODY, BY_NOBODY)
     played.play((Create(), Start()))
 

@@ -286,6 +286,17 @@ def test_who_has_not_seen_the_end_of_a_scheduler_exits_with_a_code_of_its_own(
 
 
 @pytest.mark.usefixtures("machine")
+def test_where_nothing_runs_nothing_is_said_to_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime()
+    monkeypatch.setattr(runtime, "containers", tuple)
+    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": runtime})
+
+    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+
+    assert ended.exit_code == ExitCode.FAILED
+
+
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize(("is_left", "code"), [(True, ExitCode.LEFT_BEHIND), (False, ExitCode.FAILED)])
 def test_an_end_that_was_seen_is_told_apart_from_one_that_left_its_scheduler(
     monkeypatch: pytest.MonkeyPatch, is_left: bool, code: ExitCode

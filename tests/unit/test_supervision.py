@@ -155,7 +155,13 @@ def test_a_kernel_that_does_not_count_attachments_is_judged_by_the_map() -> None
         pytest.param(STRAY, None, "the kernel still runs fifo, of container fifo", id="a process of ours"),
         pytest.param(LEFT, PROVED, "the container is gone, but the kernel still runs fifo", id="no process"),
         pytest.param(LEFT, None, "the container is gone, but the kernel still runs fifo", id="perhaps ours"),
-        pytest.param(LEFT, HostObservation(SchedExt(State.ENABLED, "fifo", 4)), "", id="of somebody else"),
+        pytest.param(
+            LEFT,
+            HostObservation(SchedExt(State.ENABLED, "fifo", 4)),
+            "the container is gone, but the kernel still runs fifo",
+            id="attached again, perhaps by its program",
+        ),
+        pytest.param(LEFT, HostObservation(SchedExt(State.ENABLED, "mine", 4)), "", id="of somebody else"),
         pytest.param(HostObservation(DISABLED), PROVED, "", id="nothing"),
     ],
 )

@@ -71,7 +71,7 @@ class Evidence(NamedTuple):
 class Leftovers(NamedTuple):
     """What is left of schedulers that are not attached any more."""
 
-    processes: tuple[Process, ...] = ()  # they hold a link, or a map that is registered without one
+    processes: tuple[Process, ...] = ()  # they hold a link
     pinned: tuple[SchedulerMap, ...] = ()  # no process holds them, and a link may be pinned
     registered: tuple[SchedulerMap, ...] = ()  # without a link: ejection leaves them so
     gaps: tuple[str, ...] = ()  # why there may be more; sentences
@@ -161,16 +161,15 @@ def _held(hold: Hold, pids: set[int], map_id: int, evidence: Evidence) -> Proof:
 def leftovers(kernel: SchedExt, evidence: Evidence) -> Leftovers:
     """What is left of a scheduler that is not attached any more; of any when that is unknown.
 
-    On 6.x kernels the late end of a link, or of a registration without one, takes the next scheduler along:
-    no other may start before. A link counts unless it is known to be none of a scheduler.
+    On 6.x kernels the late end of a link takes the next scheduler along: no other may start before. A link
+    counts unless it is known to be none of a scheduler. A registration without one is removed by itself, and
+    whoever has its map open, as tools that watch BPF do, may go on.
     """
     attached = prove(kernel, evidence).map_id
     subs = {each.map_id for each in evidence.schedulers if each.is_sub}
     harmless = evidence.other_maps | subs | {attached}
     others = [each for each in evidence.schedulers if each.map_id not in harmless]
-    registered = {each.map_id for each in others if each.is_registered}
     pids = {link.pid for link in evidence.links if link.map_id not in harmless}
-    pids |= {held.pid for held in evidence.maps if held.map_id in registered}
     return Leftovers(
         tuple(process for process in evidence.processes if process.pid in pids),
         tuple(each for each in others if _is_pinned(each, evidence)),

@@ -406,17 +406,6 @@ def outlives(observation: HostObservation, earlier: HostObservation) -> bool:
     return observation.proof.map_id is not None and observation.proof.map_id == earlier.proof.map_id
 
 
-def has_come_since(observation: HostObservation, before: SchedExt) -> bool:
-    """Whether what no process holds is the only scheduler that was attached since the kernel had none.
-
-    Whoever keeps all others from changing the scheduler meanwhile knows by that whose it is.
-    """
-    if before.state is not State.DISABLED or observation.proof.hold is not Hold.NOBODY:
-        return False
-    one, other = observation.kernel.enable_seq, before.enable_seq
-    return one is None or other is None or one == other + 1
-
-
 class Evidence(NamedTuple):
     """What is known about a scheduler that was not attached. Empty: nobody said anything."""
 

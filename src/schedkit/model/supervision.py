@@ -59,6 +59,11 @@ def may_be_of_silent(host: Host) -> bool:
     return host.owner.kind is OwnerKind.UNKNOWN and bool(host.owner.pid)
 
 
+def is_idle(host: Host) -> bool:
+    """Whether the kernel runs its own scheduler, and no container that is known could change that."""
+    return host.owner.kind is OwnerKind.NONE and host.containers is not None and not host.running
+
+
 def is_answered(host: Host, driver: str) -> bool:
     """Whether the runtimes said enough to know which container is ours; `driver` is of the one in use."""
     if host.containers is None or may_be_of_silent(host):
@@ -115,8 +120,14 @@ def find_left(
     if has_stayed(observation, container):
         what = f"the kernel still runs {observation.kernel.ops}, of {container}"
         return Refused(what, "a process of it goes on", "end what is left of it: `schedctl reset`")
-    is_anothers = proved is not None and not outlives(observation, proved)
-    return None if is_anothers else left_in_kernel(observation)
+    if proved is not None and _is_anothers(observation, proved):
+        return None
+    return left_in_kernel(observation)
+
+
+def _is_anothers(observation: HostObservation, proved: HostObservation) -> bool:
+    """Whether it is not ours for sure; programs attach again by themselves, under the same name."""
+    return not outlives(observation, proved) and observation.kernel.ops != proved.kernel.ops
 
 
 def explain_end(ending: Ending) -> Refused:

@@ -15,7 +15,6 @@ from schedkit.kernel.processes import Life
 from schedkit.model.evidence import leftovers
 from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
-from schedkit.model.kernel import SchedExt
 from schedkit.model.kernel import State as KernelState
 from schedkit.model.lifecycle import (
     Action,
@@ -37,7 +36,6 @@ from schedkit.model.lifecycle import (
     Stop,
     Unregister,
     explain_failure,
-    has_come_since,
     has_stayed,
     is_free,
     is_released,
@@ -88,7 +86,8 @@ class Stage:
     attached_at: float = 0.0
     stopped_at: float | None = None  # when something was told to end; None: nothing was
     log_seq: int = -1  # of the kernel's log before anything was done
-    before: SchedExt | None = None  # the kernel when the program began; None: others may have changed it
+    # the last look that proved what was created to be attached without a link: the kernel would keep it
+    proved: HostObservation | None = None
     remains: Problem | None = None  # what could not be cleared up
     pool: ThreadPoolExecutor = field(default_factory=ThreadPoolExecutor)
     stops: list[Future[None]] = field(default_factory=list)  # that go on
@@ -114,7 +113,6 @@ class Stage:
             with undisturbed():
                 self._undo(tuple(way_back), failure)
             raise
-        self.before = None
 
     def _undo(self, way_back: tuple[Action, ...], failure: BaseException) -> None:
         try:
@@ -168,7 +166,6 @@ class Stage:
                 self.outputs = self._runtime.attach(self._spec.name, stdin=self.stdin)
             case Start():
                 self.tell(f"starting {self._spec.name}")
-                self.before = sysfs.read(self.root)
                 self._runtime.start(self._spec.name)
             case AwaitAttachment():
                 self._await_attachment(self._runtime, self._spec.name, self.timeout_s)
@@ -202,11 +199,12 @@ class Stage:
 
         `remains` says what is left all the same.
         """
-        ended, kept = None, self._kept()
+        ended, kept = None, self._kept() or self.proved
         with suppress(ContainerRuntimeError):  # its removal ends it as well
             ended = self._runtime.stop(self.id, grace_s=self.grace_s).exit
         # in this order: only what no process holds can be ejected
-        self.remains = self._remove() or self._eject(kept)
+        removal, left = self._remove(), self._eject(kept)
+        self.remains = and_remains(removal, left) if removal and left else removal or left
         return ended
 
     def _remove(self) -> Problem | None:
@@ -222,8 +220,7 @@ class Stage:
         left = left_in_kernel(seen)
         if left is None:
             return None
-        is_proved = kept is not None and outlives(seen, kept)
-        if not is_proved and not (self.before and has_come_since(seen, self.before)):
+        if kept is None or not outlives(seen, kept):
             return problem(left)
         try:
             ending.eject(self.root, is_blind=False)
@@ -240,8 +237,7 @@ class Stage:
             found = self.find()
         except ContainerRuntimeError:
             return None
-        is_ours = found and attribute(seen.proof, [_ours(found)]).kind is OwnerKind.MANAGED
-        return seen if is_ours else None
+        return seen if found and _is_kept(seen, _ours(found)) else None
 
     def find(self) -> Container | None:
         """What was created, as it is now; None if it is gone, whatever has its name since."""
@@ -317,6 +313,8 @@ class Stage:
         is_over = time.monotonic() >= deadline
         # the number of one that is gone may be a stranger's by now
         one = container if is_alive else container._replace(pid=0)
+        if _is_kept(seen, one):
+            self.proved = seen
         return judge_start(seen, one, is_alive=is_alive, is_over=is_over), seen
 
     def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
@@ -388,6 +386,11 @@ def decided(decision: Decision | Refused) -> Decision:
 def problem(refused: Refused) -> Problem:
     """A refusal, as users are told problems."""
     return Problem(refused.what, why=refused.why, remedy=refused.remedy)
+
+
+def _is_kept(seen: HostObservation, container: OurContainer) -> bool:
+    """Whether the kernel runs the container's scheduler, and would do so without its program."""
+    return seen.proof.hold is Hold.MAP and attribute(seen.proof, [container]).kind is OwnerKind.MANAGED
 
 
 def and_remains(first: Problem, second: Problem) -> Problem:

@@ -24,6 +24,7 @@ from schedkit.model.supervision import (
     explain_end,
     find_left,
     is_answered,
+    is_idle,
     judge_stay,
     may_be_attached,
     may_be_of_silent,
@@ -94,6 +95,8 @@ def admitting_failures() -> Iterator[None]:
     """Exit with a code of its own whatever hindered us: nobody has seen the end of the scheduler then."""
     try:
         yield
+    except NothingThere:
+        raise
     except Exception as error:
         told = explain(error)
         if told is None:
@@ -101,6 +104,10 @@ def admitting_failures() -> Iterator[None]:
             raise SystemExit(ExitCode.LEFT_BEHIND) from error
         told.exit_code = ExitCode.LEFT_BEHIND
         raise told from error
+
+
+class NothingThere(Problem):
+    """There is nothing to stay with, and nothing in the kernel."""
 
 
 class Supervision:
@@ -112,7 +119,8 @@ class Supervision:
         self._runtimes, look = _answered(settings)
         chosen = choose(look.host, word)
         if isinstance(chosen, Refused):
-            raise problem(chosen)
+            kind = NothingThere if is_idle(look.host) else Problem
+            raise kind(chosen.what, why=chosen.why, remedy=chosen.remedy)
         self.container = chosen
         self._life = processes.life(wiring.ROOT, chosen.pid)
         # the last look that proved it to be attached
