@@ -1,7 +1,7 @@
 """`schedkit.service` where systemd is PID 1: it is active only while the kernel runs its scheduler.
 
 The guest is looked at from outside, through its kernel, systemd and Podman: `schedctl` is no witness here.
-Every start of the unit starts Podman, and Python twice, under emulation: most of the module is `full`.
+Every start of the unit starts Podman, and Python twice, under emulation: the module is `full`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from rig import images, kernels, polling, systemd, vm
 from rig.errors import RigError
 
-pytestmark = pytest.mark.own_guest
+pytestmark = [pytest.mark.own_guest, pytest.mark.full]
 
 _UNIT = Path(__file__).parents[2] / "packaging/systemd/schedkit.service"
 _CHOICE = "etc/schedkit/boot.env"
@@ -152,7 +152,6 @@ def test_a_humans_sysrq_is_not_undone(attached: Machine) -> None:
     assert "fifo was ejected by a human, with SysRq-S" in attached.journal()
 
 
-@pytest.mark.full
 def test_an_image_that_is_gone_leaves_the_kernels_own_scheduler_and_a_failed_unit(idle: Machine) -> None:
     idle.choose("fifo", digest="sha256:" + "0" * 64)
 
@@ -163,7 +162,6 @@ def test_an_image_that_is_gone_leaves_the_kernels_own_scheduler_and_a_failed_uni
     assert "Error: cannot run" in idle.journal()
 
 
-@pytest.mark.full
 def test_a_scheduler_that_the_kernel_refuses_leaves_a_failed_unit_with_the_kernels_words(
     idle: Machine,
 ) -> None:
@@ -183,7 +181,6 @@ def test_stopping_the_unit_detaches_the_scheduler_and_removes_its_container(atta
     assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
 
 
-@pytest.mark.full
 def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) -> None:
     idle.choose("lingering")
     assert idle.start(), idle.journal()
@@ -195,7 +192,6 @@ def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) 
     assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
 
 
-@pytest.mark.full
 def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) -> None:
     attached("schedctl stop")
 
@@ -203,7 +199,6 @@ def test_a_scheduler_that_is_stopped_by_hand_is_no_failure(attached: Machine) ->
     assert attached.kernel() == ("disabled", "")
 
 
-@pytest.mark.full
 def test_what_the_kernel_would_keep_after_a_crash_is_taken_out_of_it(idle: Machine) -> None:
     idle.choose("orphan")
     assert idle.start(), idle.journal()
@@ -217,7 +212,6 @@ def test_what_the_kernel_would_keep_after_a_crash_is_taken_out_of_it(idle: Machi
     assert "orphan has ended: killed by SIGKILL" in idle.journal()
 
 
-@pytest.mark.full
 def test_a_supervisor_that_is_killed_takes_its_scheduler_along(attached: Machine) -> None:
     attached("systemctl kill --signal=KILL schedkit")
 
@@ -225,7 +219,6 @@ def test_a_supervisor_that_is_killed_takes_its_scheduler_along(attached: Machine
     assert (attached.kernel(), attached.containers()) == (("disabled", ""), "")
 
 
-@pytest.mark.full
 def test_without_a_choice_nothing_is_started(idle: Machine) -> None:
     idle(f"rm /{_CHOICE}")
 
@@ -234,7 +227,6 @@ def test_without_a_choice_nothing_is_started(idle: Machine) -> None:
     assert idle.shows("ActiveState", "ConditionResult") == ["inactive", "no"]
 
 
-@pytest.mark.full
 def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_without(
     machine: Machine,
 ) -> None:
@@ -244,7 +236,6 @@ def test_systemd_finds_nothing_wrong_with_the_unit_and_little_that_it_could_do_w
     assert said.splitlines()[-1] == "0", said
 
 
-@pytest.mark.full
 def test_a_machine_that_is_powered_off_leaves_no_failure_behind(attached: Machine) -> None:
     """The last one: nothing starts on this machine any more, Podman included."""
     # answers lie in the share, which must not be unmounted before they are read
