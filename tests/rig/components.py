@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rig import polling
 from rig.errors import RigError
 from rig.processes import Process
 
@@ -75,8 +76,9 @@ class Component:
         self.start()
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open, and nobody answers."""
+        """SIGSTOP: connections stay open, and nobody answers; returns when the last thread has stopped."""
         self._running().send(signal.SIGSTOP)
+        polling.until(lambda: _is_stopped(self.pid), f"{self.name} has stopped", poll_s=0.01)
 
     def thaw(self) -> None:
         self._running().send(signal.SIGCONT)
@@ -85,3 +87,12 @@ class Component:
         if self._process is None or not self.is_running:
             raise RigError(f"{self.name} does not run: start it first")
         return self._process
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether no thread can answer any more: on a busy machine some go on for a while."""
+    try:
+        stats = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:  # one ended meanwhile: it had not stopped
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
