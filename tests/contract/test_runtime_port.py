@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -608,6 +609,8 @@ class TestTrouble:
         assert caught.value.acted
         with pytest.raises(NotAnsweringError, match="systemctl"):
             runtime.version()
+        # on a busy machine a killed program takes connections for a moment longer
+        polling.until(lambda: not _is_listening(doomed.socket), "nobody listens")
         with pytest.raises(NotAnsweringError, match="nobody listens there"):
             port_to(doomed, tmp_path / "logs").version()
 
@@ -658,6 +661,11 @@ def _kill_all(pids: Iterable[int]) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):  # it went with another
             os.kill(pid, signal.SIGKILL)
+
+
+def _is_listening(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def _image_of(folder: Path, program: bytes) -> ImageContent:

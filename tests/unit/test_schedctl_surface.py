@@ -98,8 +98,12 @@ def test_every_exit_code_has_a_meaning_and_its_number_stays() -> None:
 def test_a_change_that_a_signal_ends_has_an_exit_code_of_the_table(
     number: signal.Signals, code: ExitCode
 ) -> None:
-    with pytest.raises(SystemExit) as end, ended_in_order():
-        signal.raise_signal(number)
+    before = signal.signal(number, signal.SIG_DFL)  # below nohup it is passed over
+    try:
+        with pytest.raises(SystemExit) as end, ended_in_order():
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, before)
 
     assert end.value.code == code
 
