@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from schedkit.kernel import structops
+from schedkit.model.evidence import MapsReading, SchedulerMap
 from schedkit.model.owners import Process
 from schedkit.schedctl import ending
 from schedkit.schedctl.errors import Problem
@@ -103,3 +105,20 @@ def test_who_may_not_press_it_is_told_to_be_root(tmp_path: Path) -> None:
         ending.eject(root, is_blind=True)
 
     assert "root" in met.value.remedy
+
+
+@pytest.mark.parametrize(("state", "removed"), [("disabled", [7]), ("enabled", []), ("disabling", [])])
+def test_what_an_ejected_scheduler_has_left_stays_while_another_may_be_attached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, removed: list[int]
+) -> None:
+    left, seen = SchedulerMap(7, "fifo", is_registered=True), list[int]()
+    (tmp_path / "sys/kernel/sched_ext").mkdir(parents=True)
+    (tmp_path / "sys/kernel/sched_ext/state").write_text(f"{state}\n")
+    monkeypatch.setattr(
+        structops, "read", lambda _: structops.MapsReading((left,))
+    )  # maps are for root alone
+    monkeypatch.setattr(structops, "unregister", seen.append)
+
+    ending.unregister(tmp_path, left)
+
+    assert seen == removed

@@ -44,12 +44,10 @@ MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell t
 class Problem(Exception):  # noqa: N818 - it is told to a user, who met a problem, not an error of ours
     """What happened, why, and what to do next; the last two may be empty when nobody knows."""
 
-    def __init__(
-        self, what: str, *, why: str = "", remedy: str = "", exit_code: ExitCode = ExitCode.FAILED
-    ) -> None:
+    def __init__(self, what: str, *, why: str = "", remedy: str = "") -> None:
         super().__init__(what)
         self.what, self.why, self.remedy = what, why, remedy
-        self.exit_code = exit_code
+        self.exit_code = ExitCode.FAILED
 
     def as_json(self) -> str:
         """For programs; the same three parts, in characters that no terminal obeys."""
