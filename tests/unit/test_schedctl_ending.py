@@ -114,9 +114,7 @@ def test_what_an_ejected_scheduler_has_left_stays_while_another_may_be_attached(
     left, seen = SchedulerMap(7, "fifo", is_registered=True), list[int]()
     (tmp_path / "sys/kernel/sched_ext").mkdir(parents=True)
     (tmp_path / "sys/kernel/sched_ext/state").write_text(f"{state}\n")
-    monkeypatch.setattr(
-        structops, "read", lambda _: structops.MapsReading((left,))
-    )  # maps are for root alone
+    monkeypatch.setattr(structops, "read", lambda _: MapsReading((left,)))  # for root alone
     monkeypatch.setattr(structops, "unregister", seen.append)
 
     ending.unregister(tmp_path, left)
