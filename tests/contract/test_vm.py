@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _PROJECT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.own_guest
+
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[vm.Guest]:

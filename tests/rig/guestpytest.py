@@ -1,33 +1,26 @@
 """Runs test modules inside a guest and brings the results back as ordinary pytest results.
 
-All tests under tests/kernel for one kind of kernel share a boot. On the host this plugin boots the guest at
-the kind's first test, starts pytest in it, and replays each report as it arrives; inside the guest it only
-writes the reports down. Fixtures and assertions therefore run next to the kernel they are about. A guest that
-dies takes the rest of the module it died in with it; the next module gets a guest of its own.
+All tests under tests/kernel for one kind of kernel share a boot. On the host this plugin boots the first
+guest when the session begins, has the guests work through their tests beside the host's own (rig.guestruns),
+and replays each report when its test's turn comes; inside the guest it only writes the reports down. Fixtures
+and assertions therefore run next to the kernel they are about.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
+import signal
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from rig import kernels, reporting, vm
+from rig import kernels, reporting, tiers
 from rig.errors import RigError, Unavailable
-
-# A hang is best noticed in the guest, where it fails one test; on the host it fails the rest of the module.
-# The host's limit for a test (rig.tiers) has room for two boots and one result.
-_TEST_TIMEOUT_S = 300
-RESULT_TIMEOUT_S = 480
-_PROJECT = Path(__file__).parents[2]
+from rig.guestruns import TEST_TIMEOUT_S, Errand, Guests, Machine, Place, limit_as_error
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,7 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "own_guest: this module boots a guest itself, and looks at it from outside"
     )
     reports = os.environ.get(reporting.IN_GUEST)
-    config.pluginmanager.register(_Recorder(Path(reports)) if reports else _Player())
+    for plugin in [_Recorder(Path(reports))] if reports else _on_host():
+        config.pluginmanager.register(plugin)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -59,22 +53,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kernel_kind", kinds, scope="module", indirect=True)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests for a guest by kind, so that a kind needs one boot; all others keep their place.
+    """First what the host runs itself, then the results of its guests, then what boots a guest of its own.
 
-    Those that boot a guest of their own come last: amid a kind they would end its guest.
+    So the guests have worked beside the host for as long as possible, and are gone before others boot.
     """
-    places = [index for index, item in enumerate(items) if _place_of(item) or _has_own_guest(item)]
-    by_kind = sorted((items[index] for index in places), key=_rank)
-    for index, item in zip(places, by_kind, strict=True):
-        items[index] = item
+    items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> tuple[int, bool]:
-    place = _place_of(item)
-    if place is None:
-        return len(kernels.KINDS), False
-    return list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
+def _rank(item: pytest.Item) -> tuple[int, int, bool]:
+    if (place := place_of(item)) is not None:
+        return 1, list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
+    boots_itself = _has_own_guest(item) or tiers.of(item.nodeid) == "e2e"
+    return (2 if boots_itself else 0), 0, False
 
 
 def _has_own_guest(item: pytest.Item) -> bool:
@@ -101,7 +93,7 @@ class _Recorder:
         """Set the limits of the guest before those of the tier are."""
         for item in items:
             if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_TEST_TIMEOUT_S))
+                item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -112,126 +104,39 @@ class _Recorder:
             os.fsync(out.fileno())
 
 
-@dataclass
-class _Run:
-    """pytest at work in a guest on one module and kernel kind."""
-
-    guest: vm.Guest
-    command: str
-    reports: Path
-    seen: dict[str, list[pytest.TestReport]]
-    consumed: int = 0
-
-    def reports_of(self, nodeid: str) -> list[pytest.TestReport]:
-        """All reports of one test; waits until the last one is there."""
-        deadline = time.monotonic() + RESULT_TIMEOUT_S
-        while not self._is_known(nodeid):
-            ended = self._has_ended()
-            if self._is_known(nodeid):
-                break
-            if isinstance(ended, vm.GuestError):
-                raise ended
-            if ended:
-                said = self.guest.output(self.command)[-3000:]
-                raise vm.GuestError(f"pytest in the guest ended without a result:\n{said}")
-            if time.monotonic() > deadline:
-                raise self.guest.lateness(self.command, RESULT_TIMEOUT_S)
-            time.sleep(0.1)
-        return self.seen[nodeid]
-
-    def _is_known(self, nodeid: str) -> bool:
-        return _is_complete(self.seen.get(nodeid, []))
-
-    def _has_ended(self) -> bool | vm.GuestError:
-        """Whether pytest, or the whole guest, has ended; what was reported before that is taken in first."""
-        try:
-            ended: bool | vm.GuestError = self.guest.has_ended(self.command)
-        except vm.GuestError as death:
-            ended = death
-        self._take_in()
-        return ended
-
-    def _take_in(self) -> None:
-        text = self.reports.read_text() if self.reports.exists() else ""
-        *lines, _ = text[self.consumed :].split("\n")
-        for line in lines:
-            self.consumed += len(line) + 1
-            report = pytest.TestReport._from_json(json.loads(line))  # noqa: SLF001 - counterpart of the above
-            self.seen.setdefault(report.nodeid, []).append(report)
-
-
-def _is_complete(reports: Sequence[pytest.TestReport]) -> bool:
-    return any(report.when == "teardown" for report in reports)
-
-
-@dataclass(frozen=True)
-class _Machine:
-    """What a guest is; tests for the same share one."""
-
-    kind: str  # of kernel
-    has_cx16: bool = False
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a test runs: in a guest like this; if the guest dies, so does the module."""
-
-    machine: _Machine
-    module: str
+def _on_host() -> list[object]:
+    player = _Player()
+    return [player, _Tender(player)]
 
 
 class _Player:
-    """On the host: boot, start, replay."""
+    """On the host: replay what the guests reported."""
 
-    def __init__(self) -> None:
-        self._run: _Run | None = None
-        self._machine: _Machine | None = None  # what the guest at hand is
-        self._lost: dict[_Place, Exception] = {}  # why tests of a place will never have a result
+    guests: Guests | None = None  # none: nothing belongs into one
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        errand = _errand(session)
+        if errand.places and not session.config.option.collectonly:
+            self.guests = Guests(errand)
+            reporting.count_apart("kernel", self.guests)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        place = _place_of(item)
-        if place is None:
+        if self.guests is None or place_of(item) is None:
             return None
-        if place not in self._lost and (self._run is None or self._machine != place.machine):
-            self._open(place.machine, item)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in self._results(item, place):
+        for report in self._results(item, self.guests):
             item.ihook.pytest_runtest_logreport(report=report)
-        following = _place_of(nextitem) if nextitem else None
-        if following is None or following.machine != place.machine:
-            self._close()  # before the test counts as finished: its tier pays for the end of the guest
+        if nextitem is None or place_of(nextitem) is None:
+            self.guests.close()  # before the test counts as finished: its tier pays for the end of the guest
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
-    def _open(self, machine: _Machine, first: pytest.Item) -> None:
-        """Boot a guest like that, and start in it all its tests from this one on."""
-        self._close()
-        rest = first.session.items[first.session.items.index(first) :]
-        waiting = [(item, place) for item in rest if (place := _place_of(item)) and place.machine == machine]
-        self._prepare(waiting)
-        chosen = [item.nodeid for item, place in waiting if place not in self._lost]
-        if not chosen:
-            return
+    def _results(self, item: pytest.Item, guests: Guests) -> Iterator[pytest.TestReport]:
         try:
-            with _limit_as_error():
-                self._run = _start(machine, words_for_guest(first.config, chosen))
-                self._machine = machine
-        except (Unavailable, RigError) as error:
-            self._lost |= {place: self._lost.get(place, error) for _, place in waiting}
-
-    def _prepare(self, waiting: Sequence[tuple[pytest.Item, _Place]]) -> None:
-        """Let each module prepare; one that cannot loses its own tests, and no others."""
-        for place, item in {place: item for item, place in waiting if place not in self._lost}.items():
-            try:
-                with _limit_as_error():
-                    _prepare(item)
-            except (Unavailable, RigError) as error:
-                self._lost[place] = error
-
-    def _results(self, item: pytest.Item, place: _Place) -> Iterator[pytest.TestReport]:
-        try:
-            yield from self._await(item, place)
+            with limit_as_error():
+                yield from guests.reports_of(item.nodeid)
         except kernels.NotOffered as gone:
             reporting.excuse(item.nodeid, gone)
             yield _own_report(item, "skipped", str(gone))
@@ -241,55 +146,66 @@ class _Player:
         except RigError as error:
             yield _own_report(item, "failed", str(error))
 
-    def _await(self, item: pytest.Item, place: _Place) -> list[pytest.TestReport]:
-        if place in self._lost:
-            raise self._lost[place]
-        assert self._run is not None
-        try:
-            with _limit_as_error():
-                return self._run.reports_of(item.nodeid)
-        except RigError as error:
-            self._lost[place] = error
-            self._run.guest.kill()
-            self._run = None
-            raise
-
-    def _close(self) -> None:
-        if self._run is None:
-            return
-        try:
-            self._run.guest.stop()
-        except pytest.fail.Exception:  # out of time
-            self._run.guest.kill()
-        self._run = None
-
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
-        self._close()
+        if self.guests is not None:
+            self.guests.close()
+
+
+class _Tender:
+    """On the host: look after the guests between two tests, on nobody's time."""
+
+    def __init__(self, player: _Player) -> None:
+        self._player = player
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of pytest-timeout: a boot is not the test's fault
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        if self._player.guests is not None and place_of(item) is None:
+            self._player.guests.tend()
+        return (yield)
+
+
+def _errand(session: pytest.Session) -> Errand:
+    places = {item.nodeid: place for item in session.items if (place := place_of(item))}
+    modules = {place_of(item): item for item in session.items}
+
+    def words(tests: Sequence[str]) -> list[str]:
+        return words_for_guest(session.config, tests)
+
+    return Errand(places, words, lambda place: _prepare(modules[place]))
 
 
 def _prepare(item: pytest.Item) -> None:
     """Call the module's `prepare_on_host`, if it has one: a guest can neither fetch nor compile."""
     module = item.module if isinstance(item, pytest.Function) else None
     if (prepare := getattr(module, "prepare_on_host", None)) is not None:
-        prepare()
-
-
-def _place_of(item: pytest.Item) -> _Place | None:
-    """Where a test runs that belongs into a guest, None for all others."""
-    callspec = getattr(item, "callspec", None)
-    kind, mark = callspec.params.get("kernel_kind") if callspec else None, item.get_closest_marker("kernel")
-    machine = _Machine(kind, **(mark.kwargs if mark else {})) if kind else None
-    return _Place(machine, item.nodeid.partition("::")[0]) if machine else None
+        with _limited(item):
+            prepare()
 
 
 @contextmanager
-def _limit_as_error() -> Iterator[None]:
-    """Translate what pytest-timeout raises: outside of a test's own phases it would end the whole session."""
+def _limited(item: pytest.Item) -> Iterator[None]:
+    """Let the test's own limit hold also between two tests, where pytest-timeout is not at work."""
+    mark = item.get_closest_marker("timeout")
+    running_s = signal.getitimer(signal.ITIMER_REAL)[0]
+    if mark is None or 0 < running_s <= mark.args[0]:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"Timeout (>{mark.args[0]:.1f}s)"))
+    signal.setitimer(signal.ITIMER_REAL, mark.args[0])
     try:
         yield
-    except pytest.fail.Exception as limit:
-        raise RigError(f"the guest was not done in time: {limit}") from limit
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, running_s)
+        signal.signal(signal.SIGALRM, before)
+
+
+def place_of(item: pytest.Item) -> Place | None:
+    """Where a test runs that belongs into a guest, None for all others."""
+    callspec = getattr(item, "callspec", None)
+    kind, mark = callspec.params.get("kernel_kind") if callspec else None, item.get_closest_marker("kernel")
+    machine = Machine(kind, **(mark.kwargs if mark else {})) if kind else None
+    return Place(machine, item.nodeid.partition("::")[0]) if machine else None
 
 
 def words_for_guest(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:
@@ -298,22 +214,6 @@ def words_for_guest(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:
     if config.getoption("full"):
         options.append("--full")
     return [sys.executable, "-m", "pytest", *options, *nodeids]
-
-
-def _start(machine: _Machine, words: Sequence[str]) -> _Run:
-    kernel = kernels.obtain(machine.kind)
-    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}", has_cx16=machine.has_cx16))
-    guest.__enter__()
-    try:
-        reports = guest.share / "reports.jsonl"
-        own = {reporting.IN_GUEST: f"/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE": "1"}
-        own |= kernels.environment_for_guest(kernel)
-        settings = [f"{name}={value}" for name, value in own.items()]
-        command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(['env', *settings, *words])}"
-        return _Run(guest, guest.begin(command), reports, {})
-    except BaseException:
-        guest.kill()
-        raise
 
 
 def _own_report(item: pytest.Item, outcome: str, why: str) -> pytest.TestReport:

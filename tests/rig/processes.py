@@ -305,6 +305,13 @@ def descendants(ancestor: int) -> set[int]:
     return found
 
 
+def cpu_seconds(ancestor: int) -> float:
+    """Processor time of a process and all that come from it, the ended ones included that were waited for."""
+    known = dict(_status_of_all())
+    ticks = sum(sum(map(int, known[pid][11:15])) for pid in descendants(ancestor) if pid in known)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def identities() -> dict[int, str]:
     """Start time and command line of every living process, which together name it for good."""
     return {pid: f"{fields[19]} {command_line(pid)}" for pid, fields in _status_of_all() if fields[0] != "Z"}

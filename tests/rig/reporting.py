@@ -12,6 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from dataclasses import astuple, dataclass, field
+from typing import Protocol
 
 import pytest
 
@@ -20,6 +21,36 @@ from rig.errors import RigError, Unavailable
 
 IN_GUEST = "RIG_GUEST_REPORTS"  # set only inside a guest: the file for its reports
 _TESTS_NAMED = 3  # per entry of the list; the rest is counted
+_SLOWEST = 20
+_NOTHING = 0.1  # seconds that nobody misses
+
+
+@dataclass
+class Cost:
+    """What a tier took: wall time, processor time of all it started, and the machine's load around it."""
+
+    seconds: float = 0
+    cpu_s: float = 0
+    load_before: float | None = None  # None: it has not begun
+    load_after: float = 0
+
+    def begin(self) -> None:
+        if self.load_before is None:
+            self.load_before = os.getloadavg()[0]
+
+    def add(self, seconds: float, cpu_s: float) -> None:
+        self.seconds += seconds
+        self.cpu_s += cpu_s
+        self.load_after = os.getloadavg()[0]
+
+
+class Beside(Protocol):
+    """What works beside the tests of other tiers, and is counted for its own."""
+
+    cost: Cost
+
+    def cpu_seconds(self) -> float:
+        """All that it has spent so far."""
 
 
 @dataclass
@@ -27,16 +58,21 @@ class Record:
     """What one session did, as far as its summary is concerned."""
 
     outcomes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    costs: dict[str, Cost] = field(default_factory=lambda: defaultdict(Cost))
+    durations: Counter[str] = field(default_factory=Counter)  # by test, all its phases together
     missing: dict[str, Unavailable] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    beside: dict[str, Beside] = field(default_factory=dict)  # by tier
+    tier: str | None = None  # whose time it is now; None: nobody's
     counted_until_s: float = 0
+    counted_cpu_s: float = 0
 
     def add(self, report: pytest.TestReport) -> None:
         """Take in one phase of one test."""
         tier = tiers.of(report.nodeid) or "other"
+        self.durations[report.nodeid] += report.duration  # type: ignore[assignment]  # counts in seconds
         if (missing := getattr(report, "unavailable", None)) is not None:
             self.missing[report.nodeid] = Unavailable(*missing)
         if report.failed:
@@ -47,13 +83,21 @@ class Record:
         elif report.when == "call":
             self.outcomes[tier]["passed"] += 1
 
-    def finish(self, test: str, now_s: float) -> None:
-        """Count all time since the test before for this one's tier, so that the tiers add up to the session.
+    def turn_to(self, tier: str | None) -> None:
+        """Count all since the last turn for the tier before, so that the tiers add up to the session.
 
         What pytest measures itself leaves out what a plugin does between tests: to boot a guest, to stop it.
         """
-        self.seconds[tiers.of(test) or "other"] += now_s - self.counted_until_s
-        self.counted_until_s = now_s
+        now_s, cpu_s = time.monotonic(), self._cpu_in_front_s()
+        if self.tier is not None:
+            self.costs[self.tier].add(now_s - self.counted_until_s, cpu_s - self.counted_cpu_s)
+        self.tier, self.counted_until_s, self.counted_cpu_s = tier, now_s, cpu_s
+        if tier is not None:
+            self.costs[tier].begin()
+
+    def _cpu_in_front_s(self) -> float:
+        """Of this process and all it has started, but for what works beside."""
+        return processes.cpu_seconds(os.getpid()) - sum(each.cpu_seconds() for each in self.beside.values())
 
     def plain_skips(self) -> dict[str, str]:
         """Skips that nobody gave a remedy or an excuse for: reason by test."""
@@ -89,6 +133,11 @@ def excuse(test: str, gone: Unavailable) -> None:
     _record().excused.add(test)
 
 
+def count_apart(tier: str, beside: Beside) -> None:
+    """Count for that tier what works for it while tests of others run."""
+    _record().beside[tier] = beside
+
+
 def _in_guest() -> bool:
     """Inside a guest the host's pytest tells the story, and the host's folders look abandoned but are not."""
     return IN_GUEST in os.environ
@@ -115,11 +164,6 @@ def pytest_sessionstart() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop() -> None:
-    _record().counted_until_s = time.monotonic()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
@@ -139,12 +183,29 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _record().add(report)
 
 
-def pytest_runtest_logfinish(nodeid: str) -> None:
-    _record().finish(nodeid, time.monotonic())
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Begin before any plugin does something for the test."""
+    _turn_to_tier_of(item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """The same where workers run the tests."""
+    _turn_to_tier_of(nodeid)
+
+
+def _turn_to_tier_of(test: str) -> None:
+    tier = tiers.of(test) or "other"
+    if tier != _record().tier and not _in_guest():
+        _record().turn_to(tier)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not _in_guest():
+        _record().turn_to(None)
     good = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
     if session.exitstatus in good and next(_ci_complaints(session.config), None):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -166,6 +227,8 @@ def pytest_terminal_summary(
 
 def _sections(config: pytest.Config) -> Iterator[tuple[str, list[str]]]:
     if any(_record().outcomes.values()):
+        if slowest := list(_slowest()):
+            yield f"the slowest {len(slowest)} tests", slowest
         yield "what ran", [*_tier_table(), *_record().notes, *_cache_line()]
     if unable := [*_missing_lines(), *_skip_lines()]:
         yield "what could not run", unable
@@ -173,12 +236,24 @@ def _sections(config: pytest.Config) -> Iterator[tuple[str, list[str]]]:
         yield "not good enough for CI", complaints
 
 
+def _slowest() -> Iterator[str]:
+    for test, seconds in _record().durations.most_common(_SLOWEST):
+        if seconds >= _NOTHING:
+            yield f"{seconds:>7.1f} s  {test}"
+
+
 def _tier_table() -> Iterator[str]:
-    yield f"{'tier':<10}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>9}"
+    yield f"{'tier':<10}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>11}{'CPU':>11}   load before, after"
     for tier in (*tiers.TIERS, "other"):
         if counts := _record().outcomes.get(tier):
             numbers = f"{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}"
-            yield f"{tier:<10}{numbers}{_record().seconds[tier]:>7.1f} s"
+            yield f"{tier:<10}{numbers}{_priced(_record().costs[tier])}"
+        if (beside := _record().beside.get(tier)) is not None:
+            yield f"{'':<10}{'beside the others':>25}{_priced(beside.cost)}"
+
+
+def _priced(cost: Cost) -> str:
+    return f"{cost.seconds:>9.1f} s{cost.cpu_s:>9.1f} s   {cost.load_before or 0:.1f} {cost.load_after:.1f}"
 
 
 def _cache_line() -> Iterator[str]:

@@ -191,6 +191,10 @@ class Guest:
             self._qemu.wait(20)
         self.kill()
 
+    def cpu_seconds(self) -> float:
+        """What it has cost this machine so far."""
+        return sum(processes.cpu_seconds(part.pid) for part in self._parts)
+
     def freeze(self) -> None:
         """Let no time pass in it: it neither answers nor ends."""
         self._qemu.send(signal.SIGSTOP)

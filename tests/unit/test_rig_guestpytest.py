@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import debian, guestpytest, kernels, reporting, tiers, vm
+from rig import debian, guestpytest, guestruns, kernels, reporting, tiers, vm
 
 PLUGINS = (tiers, reporting, guestpytest)
 OPTIONS = ("-p", "no:cacheprovider", "--import-mode=importlib")
@@ -127,7 +127,7 @@ def test_own(request): assert limit(request) == 7
     pytester.makeini("[pytest]\n")
     folder = pytester.mkdir("tests") / "kernel"
     folder.mkdir()
-    (folder / "test_it.py").write_text(probe.format(host=guestpytest.RESULT_TIMEOUT_S))
+    (folder / "test_it.py").write_text(probe.format(host=guestruns.RESULT_TIMEOUT_S))
 
     pytester.runpytest_inprocess(*OPTIONS, "tests/kernel", plugins=PLUGINS).assert_outcomes(passed=2)
-    assert tiers.LIMITS_S["kernel"] > guestpytest.RESULT_TIMEOUT_S + 2 * vm.BOOT_TIMEOUT_S
+    assert tiers.LIMITS_S["kernel"] > guestruns.RESULT_TIMEOUT_S + 2 * vm.BOOT_TIMEOUT_S

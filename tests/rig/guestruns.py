@@ -1,0 +1,230 @@
+"""Test runs inside guests, one guest after the other, each beside whatever the host does meanwhile.
+
+A guest under emulation keeps one core busy and needs nobody: it is booted, told which tests are its own, and
+looked after now and then. What it reports is kept until somebody asks for it. A guest that dies takes the
+rest of the module it died in with it; the other modules get another guest.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rig import kernels, reporting, vm
+from rig.errors import RigError, Unavailable
+
+# A hang is best noticed in the guest, where it fails one test; on the host it fails the rest of the module.
+# The host's limit for a test (rig.tiers) has room for two boots and one result.
+TEST_TIMEOUT_S = 300
+RESULT_TIMEOUT_S = 480
+_LOOK_EVERY_S = 0.5  # a look costs a millisecond, and there are thousands of tests to look after
+_PROJECT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a guest is; tests for the same share one."""
+
+    kind: str  # of kernel
+    has_cx16: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a test runs: in a guest like this; if the guest dies, so does the module."""
+
+    machine: Machine
+    module: str
+
+
+@dataclass(frozen=True)
+class Errand:
+    """The tests of a session that belong into guests, in their order, and how a guest gets at them."""
+
+    places: Mapping[str, Place]  # by test
+    words: Callable[[Sequence[str]], Sequence[str]]  # the command that runs these tests in a guest
+    prepare: Callable[[Place], None]  # what a module needs from the host before its guest boots
+
+
+class Guests:
+    """All guests of a session, one at a time: two of them beside the host's own tests would starve."""
+
+    def __init__(self, errand: Errand) -> None:
+        self._errand = errand
+        self._reports: dict[str, list[pytest.TestReport]] = {}
+        self._lost: dict[Place, Exception] = {}  # why tests of a place will never have a result
+        self._run: _Run | None = None
+        self._machine: Machine | None = None  # what the guest at hand is
+        self._looked_s = 0.0
+        self.cost = reporting.Cost()
+        self._booted_s = 0.0
+
+    def tend(self) -> None:
+        """Take in what was reported, end a guest that is done, boot the next; seldom more than a glance."""
+        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            self._look()
+            self._looked_s = time.monotonic()
+
+    def reports_of(self, test: str) -> list[pytest.TestReport]:
+        """All reports of one test, as soon as the last one is there; raises why there will never be any."""
+        place = self._errand.places[test]
+        while not self._is_known(test):
+            if place in self._lost:
+                raise self._lost[place]
+            self._look()
+            time.sleep(0.1)
+        return self._reports[test]
+
+    def close(self) -> None:
+        """End the guest at hand, if there is one."""
+        if self._run is not None:
+            self._end(self._run.stop)
+
+    def _look(self) -> None:
+        if self._run is None:
+            self._open()
+        elif not self._waiting(self._machine):
+            self.close()  # before the next boots, and as soon as nothing is left for it
+            self._open()
+        else:
+            self._listen(self._run)
+
+    def _is_known(self, test: str) -> bool:
+        return any(report.when == "teardown" for report in self._reports.get(test, ()))
+
+    def _waiting(self, machine: Machine | None = None) -> list[str]:
+        """Tests without a result, of this machine or of any."""
+        return [
+            test
+            for test, place in self._errand.places.items()
+            if place not in self._lost and machine in {None, place.machine} and not self._is_known(test)
+        ]
+
+    def _open(self) -> None:
+        """Boot the next guest that has something to do, and start in it all that waits for it."""
+        for machine in dict.fromkeys(self._errand.places[test].machine for test in self._waiting()):
+            self._prepare(machine)
+            if tests := self._waiting(machine):
+                self._boot(machine, tests)
+                return
+
+    def _prepare(self, machine: Machine) -> None:
+        """Let each module prepare; one that cannot loses its own tests, and no others."""
+        for place in dict.fromkeys(self._errand.places[test] for test in self._waiting(machine)):
+            try:
+                with limit_as_error():
+                    self._errand.prepare(place)
+            except (Unavailable, RigError) as error:
+                self._lost[place] = error
+
+    def _boot(self, machine: Machine, tests: Sequence[str]) -> None:
+        self._booted_s = time.monotonic()
+        self.cost.begin()
+        try:
+            with limit_as_error():
+                self._run, self._machine = _start(machine, self._errand.words(tests)), machine
+        except (Unavailable, RigError) as error:
+            self._count(cpu_s=0)
+            self._lost |= {self._errand.places[test]: error for test in tests}
+
+    def _listen(self, run: _Run) -> None:
+        try:
+            with limit_as_error():
+                for report in run.news():
+                    self._reports.setdefault(report.nodeid, []).append(report)
+                run.require_progress(is_done=not self._waiting(self._machine))
+        except RigError as error:
+            self._lost[self._errand.places[self._waiting(self._machine)[0]]] = error
+            self._end(run.guest.kill)
+
+    def _end(self, end: Callable[[], None]) -> None:
+        """End the guest at hand in that way, and count what it took."""
+        assert self._run is not None
+        cpu_s = self._run.guest.cpu_seconds()
+        end()
+        self._run = None
+        self._count(cpu_s)
+
+    def _count(self, cpu_s: float) -> None:
+        self.cost.add(time.monotonic() - self._booted_s, cpu_s)
+
+    def cpu_seconds(self) -> float:
+        """What all guests have spent so far, the one at hand included."""
+        return self.cost.cpu_s + (self._run.guest.cpu_seconds() if self._run else 0)
+
+
+@dataclass
+class _Run:
+    """pytest at work in a guest."""
+
+    guest: vm.Guest
+    command: str
+    reports: Path
+    consumed: int = 0
+    heard_s: float = field(default_factory=time.monotonic)
+    death: vm.GuestError | None = None
+    has_ended: bool = False
+
+    def news(self) -> Iterator[pytest.TestReport]:
+        """What was reported since the last look; asked second, because after the end nothing more comes."""
+        try:
+            self.has_ended = self.guest.has_ended(self.command)
+        except vm.GuestError as death:
+            self.death = death
+        text = self.reports.read_text() if self.reports.exists() else ""
+        *lines, _ = text[self.consumed :].split("\n")
+        for line in lines:
+            self.consumed += len(line) + 1
+            self.heard_s = time.monotonic()
+            yield pytest.TestReport._from_json(json.loads(line))  # noqa: SLF001 - what pytest-xdist does, too
+
+    def stop(self) -> None:
+        """Power off, or end it by force."""
+        try:
+            self.guest.stop()
+        except pytest.fail.Exception:  # out of time
+            self.guest.kill()
+
+    def require_progress(self, *, is_done: bool) -> None:
+        """Raise when results are missing and will not come."""
+        if is_done:
+            return
+        if self.death is not None:
+            raise self.death
+        if self.has_ended:
+            said = self.guest.output(self.command)[-3000:]
+            raise vm.GuestError(f"pytest in the guest ended without a result:\n{said}")
+        if time.monotonic() - self.heard_s > RESULT_TIMEOUT_S:
+            raise self.guest.lateness(self.command, RESULT_TIMEOUT_S)
+
+
+@contextmanager
+def limit_as_error() -> Iterator[None]:
+    """Translate what pytest-timeout raises: outside of a test's own phases it would end the whole session."""
+    try:
+        yield
+    except pytest.fail.Exception as limit:
+        raise RigError(f"the guest was not done in time: {limit}") from limit
+
+
+def _start(machine: Machine, words: Sequence[str]) -> _Run:
+    kernel = kernels.obtain(machine.kind)
+    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}", has_cx16=machine.has_cx16))
+    guest.__enter__()
+    try:
+        reports = guest.share / "reports.jsonl"
+        own = {reporting.IN_GUEST: f"/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE": "1"}
+        own |= kernels.environment_for_guest(kernel)
+        settings = [f"{name}={value}" for name, value in own.items()]
+        command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(['env', *settings, *words])}"
+        return _Run(guest, guest.begin(command), reports)
+    except BaseException:
+        guest.kill()
+        raise
