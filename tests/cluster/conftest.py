@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from rig import controlplane, fakenodes
+from rig import controlplane, fakenodes, manager
 from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
 from rig.manager import Manager
@@ -52,6 +52,9 @@ def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator
     words = re.sub("[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
     name = cluster.create_namespace(words[:40].strip("-"))
     yield name
+    # at once: while the namespace ends, which takes its time, others would still be told of these as rivals,
+    # and that they are gone would be written into statuses while another test counts writes
+    manager.delete_schedexts(cluster, name)
     cluster.client.delete(f"/api/v1/namespaces/{name}")
 
 

@@ -362,7 +362,7 @@ def test_nothing_is_written_while_images_are_looked_at_again_and_again(
         return [f"{each.verb} {each.resource}" for each in asked]
 
     # events, and what the DaemonSet's own controller answered, are still written for a while
-    polling.until(lambda: writes_while_looked_at(3) == [], "the statuses have settled", timeout_s=60)
+    polling.until(lambda: writes_while_looked_at(1) == [], "the statuses have settled", timeout_s=60)
     assert writes_while_looked_at(3) == []
 
 

@@ -42,6 +42,13 @@ def let_lead(cluster: ControlPlane, namespace: str) -> None:
     cluster.apply(role, _binding("Role", role["metadata"]["name"]), namespace=namespace)
 
 
+def delete_schedexts(cluster: ControlPlane, namespace: str) -> None:
+    """All of a namespace, gone when this returns; where the CRD is not installed there are none."""
+    path = f"/apis/sked.schedkit.io/v1/namespaces/{namespace}/schedexts"
+    if cluster.client.find(path) is not None:
+        cluster.client.delete(path)
+
+
 def _permissions(file: str) -> JsonObject:
     found: JsonObject = yaml.safe_load((ROOT / "config/rbac" / file).read_text())
     return found
