@@ -1,0 +1,207 @@
+"""The operator and a real node: a SchedExt attaches its scheduler, its change another one, its end none.
+
+Everything is as installed (CRD, RBAC, service account, rules), except that the manager is a process of the
+host: an emulated node would take minutes to start it. What the kernel runs, and for whom, is read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rig import holders, images, installation, manager, permissions, polling, processes
+from rig.controlplane import ControlPlane
+from rig.cosign import Cosign
+from rig.installation import ACCOUNT, NAMESPACE
+from rig.kubeclient import JsonObject
+from rig.manager import Manager, SchedExts
+from rig.node import Node
+from rig.registry import Registry
+from rig.schedulers import catalog
+from rig.trustrules import KEY_FILE, MountedRules, SignedImages
+
+from .conftest import Site
+
+Fleet = tuple[ControlPlane, Registry, Node]
+# what only a pod of the manager's own would need
+_OF_ITS_POD = {"Deployment", "Service", "ConfigMap"}
+_NAME = "scx"
+_NOWHERE = {"e2e": "nowhere"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One SchedExt at a time, in the namespace of a test."""
+
+    site: Site
+    signed: SignedImages
+    schedexts: SchedExts
+
+    def push(self, name: str, *, sign: bool = True) -> str:
+        """The image of a scheduler by tag, under the name that host, node and pods share."""
+        place = f"signed/{name}" if sign else f"unsigned/{name}"
+        digest = self.site.images.client.push(images.scheduler(name), place, "v1")
+        if sign:
+            self.signed.cosign.sign(f"{self.site.images.host}/{place}@{digest}", self.signed.key)
+        return f"{self.site.images.named_host}/{place}:v1"
+
+    def await_ops(self, name: str) -> None:
+        """Until the node's kernel runs that scheduler."""
+        wanted = ("enabled", catalog()[name].ops_name)
+        self.site.until(lambda: (self.site.state(), self._ops()) == wanted, f"the kernel runs {name}")
+
+    def await_none(self) -> None:
+        self.site.until(lambda: self.site.state() == "disabled", "the kernel runs its own scheduler")
+
+    def owners(self) -> set[str]:
+        """The uids of the pods that hold the attached scheduler, as the node's kernel shows it."""
+        return holders.pods_with_links(self.site.node.guest)
+
+    def pods(self) -> list[JsonObject]:
+        """Those of the SchedExt, without those on their way out."""
+        owned = [pod for pod in self.schedexts.pods() if "ownerReferences" in pod["metadata"]]
+        return [pod for pod in owned if "deletionTimestamp" not in pod["metadata"]]
+
+    def start_decoy(self, name: str, image: str) -> str:
+        """A pod of nobody's, with all that a SchedExt's has but its owner; its uid."""
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"name": _NAME}}}
+        container = {"name": "scx", "image": image, "securityContext": {"privileged": True}}
+        self.site.apply({**pod, "spec": {"containers": [container], "terminationGracePeriodSeconds": 5}})
+        return str(self.site.pod(name)["metadata"]["uid"])
+
+    def stays_without_daemon_set(self, *, for_s: float) -> bool:
+        return polling.stays_untrue(lambda: self.schedexts.daemon_set(_NAME), for_s=for_s)
+
+    def uids(self) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self.pods()}
+
+    def _ops(self) -> str:
+        return self.site.node.read("/sys/kernel/sched_ext/root/ops")
+
+
+@pytest.fixture(scope="module")
+def installed(fleet: Fleet) -> Iterator[Path]:
+    """What `make deploy` installs, but for the manager's own pod; a kubeconfig of its account."""
+    cluster, *_ = fleet
+    objects = installation.kustomized("default")
+    cluster.apply(*(each for each in objects if each["kind"] not in _OF_ITS_POD), namespace=NAMESPACE)
+    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+    yield installation.account_kubeconfig(cluster)
+    cluster.kubectl("delete", "crd/schedexts.sked.schedkit.io", f"namespace/{NAMESPACE}", timeout_s=180)
+
+
+@pytest.fixture(scope="module")
+def signed(fleet: Fleet) -> SignedImages:
+    """Somebody with a key, who signs images of the node's registry."""
+    folder = processes.run_folder("e2e-operator")
+    cosign = Cosign(3, folder / "cosign", ca_file=fleet[1].ca_file)
+    return SignedImages(fleet[1], cosign, cosign.new_key(), folder)
+
+
+@pytest.fixture
+def sked(fleet: Fleet, installed: Path, signed: SignedImages) -> Iterator[Manager]:
+    """The manager with the rights of its account, under rules that trust one key."""
+    rules = MountedRules(processes.run_folder("e2e-rules") / "rules")
+    rules.write(signed.rules("enforce"))
+    leading = ("--leader-elect", f"--namespace={NAMESPACE}")
+    trusting = (f"--trust-config={rules.folder}", f"--registry-ca={fleet[1].ca_file}", "--trust-interval=2")
+    since = fleet[0].audit_log.position()
+    with manager.running(fleet[0], "sked-native", *leading, *trusting, kubeconfig=installed) as running:
+        yield running
+    asked = list(fleet[0].audit(since=since, user=ACCOUNT))
+    assert asked
+    assert permissions.beyond(asked) == set()
+
+
+@pytest.fixture
+def stage(site: Site, installed: Path, signed: SignedImages) -> Iterator[Stage]:
+    """With a kernel that runs no scheduler, before and after."""
+    assert installed.exists()
+    stage = Stage(site, signed, SchedExts(site.cluster, site.namespace))
+    assert site.state() == "disabled"
+    yield stage
+    for each in stage.schedexts.every():
+        stage.schedexts.delete(each["metadata"]["name"])
+    stage.await_none()
+
+
+@pytest.mark.usefixtures("sked")
+def test_a_schedext_attaches_its_scheduler_its_change_another_and_its_end_none(stage: Stage) -> None:
+    stage.schedexts.create(_NAME, sched=stage.push("fifo"))
+
+    stage.await_ops("fifo")
+    first = stage.uids()
+    assert len(first) == 1
+    assert stage.owners() == first
+    verified = stage.schedexts.await_reason("Verified", "Verified", _NAME)
+    assert verified["message"].endswith(f"was signed by {KEY_FILE}")
+
+    stage.schedexts.change(_NAME, sched=stage.push("alias"))
+
+    stage.await_ops("alias")
+    second = stage.uids()
+    assert len(second) == 1
+    assert second != first
+    assert stage.owners() == second
+
+    stage.schedexts.delete(_NAME)
+
+    stage.await_none()
+    assert stage.owners() == set()
+
+
+@pytest.mark.usefixtures("sked")
+def test_a_decoy_of_the_same_image_that_holds_the_kernel_is_told_from_the_schedexts_pod(stage: Stage) -> None:
+    """The sabotage of the proof above: neither a running pod nor its name, labels or image prove anything."""
+    image = stage.push("fifo")
+    decoy = stage.start_decoy(f"{_NAME}-decoy", image)
+    stage.await_ops("fifo")
+
+    stage.schedexts.create(_NAME, sched=image)
+
+    stage.site.until(lambda: _has_ended(stage.pods()), "the kernel has refused the SchedExt's scheduler")
+    assert stage.owners() == {decoy}
+    stage.site.cluster.client.delete(f"/api/v1/namespaces/{stage.site.namespace}/pods/{_NAME}-decoy")
+
+
+def _has_ended(pods: list[JsonObject]) -> bool:
+    statuses = [each for pod in pods for each in pod["status"].get("containerStatuses", ())]
+    return any("terminated" in {**each["lastState"], **each["state"]} for each in statuses)
+
+
+@pytest.mark.usefixtures("sked")
+def test_an_unsigned_image_reaches_no_node(stage: Stage) -> None:
+    stage.schedexts.create(_NAME, sched=stage.push("fifo", sign=False))
+
+    refused = stage.schedexts.await_reason("Accepted", "Untrusted", _NAME)
+
+    assert "nobody has signed" in refused["message"]
+    assert stage.stays_without_daemon_set(for_s=2)
+
+
+@pytest.mark.usefixtures("sked")
+def test_without_the_permission_for_daemonsets_nothing_runs_until_it_is_back(stage: Stage) -> None:
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/sked-manager-role"
+    client = stage.site.cluster.client
+    rules = client.get(path)["rules"]
+    client.patch(path, {"rules": [each for each in rules if "daemonsets" not in each["resources"]]})
+    try:
+        stage.schedexts.create(_NAME, sched=stage.push("fifo"), nodeSelector=_NOWHERE)
+        assert stage.stays_without_daemon_set(for_s=4)
+    finally:
+        client.patch(path, {"rules": rules})
+    stage.schedexts.await_daemon_set(_NAME)
+
+
+def test_without_a_manager_nothing_runs_until_there_is_one(
+    stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    stage.schedexts.create(_NAME, sched=stage.push("fifo"), nodeSelector=_NOWHERE)
+    assert stage.stays_without_daemon_set(for_s=4)
+
+    request.getfixturevalue("sked")
+
+    stage.schedexts.await_daemon_set(_NAME)
