@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -53,14 +54,33 @@ class Errand:
     prepare: Callable[[Place], None]  # what a module needs from the host before its guest boots
 
 
+class Run(Protocol):
+    """A guest that works on its tests."""
+
+    def news(self) -> Iterator[pytest.TestReport]:
+        """What was reported since the last look."""
+
+    def require_progress(self) -> None:
+        """Raise `RigError` when what is missing will not come."""
+
+    def cpu_seconds(self) -> float:
+        """What it has cost this machine so far."""
+
+    def stop(self) -> None:
+        """Power off, or end it by force."""
+
+    def kill(self) -> None:
+        """End it by force."""
+
+
 class Guests:
     """All guests of a session, one at a time: two of them beside the host's own tests would starve."""
 
-    def __init__(self, errand: Errand) -> None:
-        self._errand = errand
+    def __init__(self, errand: Errand, start: Callable[[Machine, Sequence[str]], Run] | None = None) -> None:
+        self._errand, self._start = errand, start or _booted
         self._reports: dict[str, list[pytest.TestReport]] = {}
         self._lost: dict[Place, Exception] = {}  # why tests of a place will never have a result
-        self._run: _Run | None = None
+        self._run: Run | None = None
         self._machine: Machine | None = None  # what the guest at hand is
         self._looked_s = 0.0
         self.cost = reporting.Cost()
@@ -129,25 +149,26 @@ class Guests:
         self.cost.begin()
         try:
             with limit_as_error():
-                self._run, self._machine = _start(machine, self._errand.words(tests)), machine
+                self._run, self._machine = self._start(machine, self._errand.words(tests)), machine
         except (Unavailable, RigError) as error:
             self._count(cpu_s=0)
             self._lost |= {self._errand.places[test]: error for test in tests}
 
-    def _listen(self, run: _Run) -> None:
+    def _listen(self, run: Run) -> None:
         try:
             with limit_as_error():
                 for report in run.news():
                     self._reports.setdefault(report.nodeid, []).append(report)
-                run.require_progress(is_done=not self._waiting(self._machine))
+                if self._waiting(self._machine):
+                    run.require_progress()
         except RigError as error:
             self._lost[self._errand.places[self._waiting(self._machine)[0]]] = error
-            self._end(run.guest.kill)
+            self._end(run.kill)
 
     def _end(self, end: Callable[[], None]) -> None:
         """End the guest at hand in that way, and count what it took."""
         assert self._run is not None
-        cpu_s = self._run.guest.cpu_seconds()
+        cpu_s = self._run.cpu_seconds()
         end()
         self._run = None
         self._count(cpu_s)
@@ -157,12 +178,12 @@ class Guests:
 
     def cpu_seconds(self) -> float:
         """What all guests have spent so far, the one at hand included."""
-        return self.cost.cpu_s + (self._run.guest.cpu_seconds() if self._run else 0)
+        return self.cost.cpu_s + (self._run.cpu_seconds() if self._run else 0)
 
 
 @dataclass
-class _Run:
-    """pytest at work in a guest."""
+class _GuestRun:
+    """pytest at work in a virtual machine."""
 
     guest: vm.Guest
     command: str
@@ -185,17 +206,19 @@ class _Run:
             self.heard_s = time.monotonic()
             yield pytest.TestReport._from_json(json.loads(line))  # noqa: SLF001 - what pytest-xdist does, too
 
+    def cpu_seconds(self) -> float:
+        return self.guest.cpu_seconds()
+
     def stop(self) -> None:
-        """Power off, or end it by force."""
         try:
             self.guest.stop()
         except pytest.fail.Exception:  # out of time
             self.guest.kill()
 
-    def require_progress(self, *, is_done: bool) -> None:
-        """Raise when results are missing and will not come."""
-        if is_done:
-            return
+    def kill(self) -> None:
+        self.guest.kill()
+
+    def require_progress(self) -> None:
         if self.death is not None:
             raise self.death
         if self.has_ended:
@@ -214,7 +237,7 @@ def limit_as_error() -> Iterator[None]:
         raise RigError(f"the guest was not done in time: {limit}") from limit
 
 
-def _start(machine: Machine, words: Sequence[str]) -> _Run:
+def _booted(machine: Machine, words: Sequence[str]) -> _GuestRun:
     kernel = kernels.obtain(machine.kind)
     guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}", has_cx16=machine.has_cx16))
     guest.__enter__()
@@ -224,7 +247,7 @@ def _start(machine: Machine, words: Sequence[str]) -> _Run:
         own |= kernels.environment_for_guest(kernel)
         settings = [f"{name}={value}" for name, value in own.items()]
         command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(['env', *settings, *words])}"
-        return _Run(guest, guest.begin(command), reports)
+        return _GuestRun(guest, guest.begin(command), reports)
     except BaseException:
         guest.kill()
         raise
