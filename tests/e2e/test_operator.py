@@ -66,8 +66,8 @@ class Stage:
         return [pod for pod in owned if "deletionTimestamp" not in pod["metadata"]]
 
     def start_decoy(self, name: str, image: str) -> str:
-        """A pod of nobody's, with all that a SchedExt's has but its owner; its uid."""
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"name": _NAME}}}
+        """A pod of nobody's; its uid. Without the labels: the DaemonSet would take it for its own."""
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
         container = {"name": "scx", "image": image, "securityContext": {"privileged": True}}
         self.site.apply({**pod, "spec": {"containers": [container], "terminationGracePeriodSeconds": 5}})
         return str(self.site.pod(name)["metadata"]["uid"])
@@ -155,7 +155,7 @@ def test_a_schedext_attaches_its_scheduler_its_change_another_and_its_end_none(s
 
 @pytest.mark.usefixtures("sked")
 def test_a_decoy_of_the_same_image_that_holds_the_kernel_is_told_from_the_schedexts_pod(stage: Stage) -> None:
-    """The sabotage of the proof above: neither a running pod nor its name, labels or image prove anything."""
+    """The sabotage of the proof above: neither a running pod nor its name or image prove anything."""
     image = stage.push("fifo")
     decoy = stage.start_decoy(f"{_NAME}-decoy", image)
     stage.await_ops("fifo")
