@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from schedkit.runtimes.containerd import Containerd
+from schedkit.runtimes.contents import ImageContent, digest_of, this_architecture
 from schedkit.runtimes.errors import (
+    HungUpError,
     NoSocketError,
     NotAnsweringError,
     NotPermittedError,
@@ -27,8 +30,8 @@ Reply = Callable[[socket.socket], None]
 
 
 @contextmanager
-def serving(folder: Path, reply: Reply) -> Iterator[Server]:
-    """One connection is answered by `reply`, and closed."""
+def serving(folder: Path, *replies: Reply) -> Iterator[Server]:
+    """Each reply answers one connection, and closes it."""
     path = folder / "socket"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -36,10 +39,11 @@ def serving(folder: Path, reply: Reply) -> Iterator[Server]:
         listener.settimeout(10)
 
         def answer() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.settimeout(10)
-                reply(connection)
+            for reply in replies:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(10)
+                    reply(connection)
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -83,7 +87,6 @@ def test_an_upgraded_answer_is_a_plain_stream_until_its_end(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param(b"", "hung up", id="silence"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Len", "hung up", id="half a header"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", "hung up", id="half a body"),
         pytest.param(
@@ -109,6 +112,71 @@ def test_nonsense_is_an_error_and_never_an_answer(tmp_path: Path, text: bytes, r
         answer.read()
 
     assert caught.value.acted
+
+
+def hang_up(_: socket.socket) -> None:
+    """As a service that was about to end: the request stays unread."""
+
+
+GOOD = saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+
+@pytest.mark.parametrize("gone", [hang_up, saying(b"")], ids=["request unread", "request read"])
+def test_a_question_is_put_once_more_to_a_service_that_hung_up_without_a_word(
+    tmp_path: Path, gone: Reply
+) -> None:
+    with serving(tmp_path, gone, GOOD) as server, server.ask(Request("GET", "/")) as answer:
+        assert answer.read() == b"ok"
+
+
+def test_who_hangs_up_twice_is_not_asked_a_third_time(tmp_path: Path) -> None:
+    with serving(tmp_path, hang_up, hang_up) as server, pytest.raises(HungUpError, match="hung up") as caught:
+        server.ask(Request("GET", "/"))
+
+    assert caught.value.acted
+
+
+def test_what_may_have_been_done_is_not_asked_for_again(tmp_path: Path) -> None:
+    with serving(tmp_path, hang_up) as server, pytest.raises(HungUpError):
+        server.ask(Request("POST", "/"))
+
+
+def test_an_image_is_loaded_once_more_when_the_service_went_to_sleep_just_then(tmp_path: Path) -> None:
+    """What was told of its progress is not told again."""
+    layer = b"layer"
+    image = content_of(layer)
+    loaded = b'{"Names": ["%b"]}' % image.reference.encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    told: list[int] = []
+
+    with serving(tmp_path, after_body(b""), after_body(head % len(loaded) + loaded), GOOD) as server:
+        Podman(server.path).load(image, lambda progress: told.append(progress.done_bytes))
+
+    assert told == [len(layer)]
+
+
+def after_body(text: bytes) -> Reply:
+    """Read a request with all its chunks, then say that."""
+
+    def reply(connection: socket.socket) -> None:
+        heard = b""
+        while not heard.endswith(b"0\r\n\r\n"):
+            heard += connection.recv(1 << 16)
+        connection.sendall(text)
+
+    return reply
+
+
+def content_of(layer: bytes) -> ImageContent:
+    """An image for this machine with one layer."""
+    digest = digest_of(layer)
+    platform = {"os": "linux", "architecture": this_architecture()}
+    config = json.dumps({**platform, "rootfs": {"type": "layers", "diff_ids": [digest]}}).encode()
+    oci = "application/vnd.oci.image"
+    described = {"mediaType": f"{oci}.config.v1+json", "digest": digest_of(config), "size": len(config)}
+    layers = [{"mediaType": f"{oci}.layer.v1.tar", "digest": digest, "size": len(layer)}]
+    manifest = json.dumps({"schemaVersion": 2, "config": described, "layers": layers}).encode()
+    return ImageContent(f"registry.rig.test/x@{digest_of(manifest)}", manifest, config, lambda _: [layer])
 
 
 def test_an_answer_that_never_ends_is_not_read_to_its_end(tmp_path: Path) -> None:

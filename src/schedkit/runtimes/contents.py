@@ -114,6 +114,10 @@ class Meter:
     def __init__(self, parts: Parts, tell: Callable[[Progress], None] | None) -> None:
         self._total = parts.layer_bytes
         self._tell = tell
+        self._done = self._told = 0
+
+    def restart(self) -> None:
+        """The load begins anew; what was told stays told."""
         self._done = 0
 
     def count(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -124,10 +128,11 @@ class Meter:
 
     def reach(self, done: int) -> None:
         """So much is done, however it was."""
-        if done > self._done:
-            self._done = done
+        self._done = max(done, self._done)
+        if self._done > self._told:
+            self._told = self._done
             if self._tell is not None:
-                self._tell(Progress(done, self._total))
+                self._tell(Progress(self._told, self._total))
 
 
 def _read_parts(image: ImageContent) -> Parts:

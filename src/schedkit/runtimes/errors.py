@@ -4,7 +4,8 @@ ContainerRuntimeError
 ├── NotAnsweringError         look after the runtime; `acted` says whether it may have done what it was asked
 │   ├── NoSocketError         install or start it, or name another socket
 │   ├── NotPermittedError     become root
-│   └── SilentError           it has not answered in time
+│   ├── SilentError           it has not answered in time
+│   └── HungUpError           it went away without a word: what may be done twice can be asked again
 ├── MissingSupportError       install what this runtime needs on our side
 ├── TooOldError               update the runtime
 ├── ImageMissingError         load the image first
@@ -48,6 +49,10 @@ class NotPermittedError(NotAnsweringError):
 
 class SilentError(NotAnsweringError):
     """It was asked, and the time to answer is over."""
+
+
+class HungUpError(NotAnsweringError):
+    """It took the call, and ended it before the first word of an answer."""
 
 
 class MissingSupportError(ContainerRuntimeError):

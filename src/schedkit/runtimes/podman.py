@@ -24,6 +24,7 @@ from schedkit.runtimes.containers import (
 )
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
+    HungUpError,
     ImageMissingError,
     NameTakenError,
     NoSuchContainerError,
@@ -39,7 +40,7 @@ from schedkit.runtimes.errors import (
 from schedkit.runtimes.unixhttp import Answer, Request, Server
 
 if TYPE_CHECKING:
-    from schedkit.runtimes.contents import ImageContent, Progress
+    from schedkit.runtimes.contents import ImageContent, Meter, Parts, Progress
     from schedkit.runtimes.specs import Spec
 
 _API = "/v4.0.0/libpod"
@@ -88,19 +89,29 @@ class Podman:
 
     def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
-        from schedkit.runtimes.archives import archive  # noqa: PLC0415 - `status` goes without
-        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - as above
+        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - `status` goes without
 
         parts = parts_of(image)
-        body = archive(image, parts, Meter(parts, progress))
+        meter = Meter(parts, progress)
+        try:
+            names = self._load(image, parts, meter)
+        except HungUpError:  # see `Server.ask`; to load an image twice is to have it once
+            meter.restart()
+            names = self._load(image, parts, meter)
+        # an answer without an error is no proof: Podman 4.3 has them for failures as well
+        if image.reference not in names or not self.has_image(image.reference):
+            raise refusal(self.name, f"to load {image.reference}", f"it kept {', '.join(names) or 'nothing'}")
+
+    def _load(self, image: ImageContent, parts: Parts, meter: Meter) -> list[str]:
+        """The names under which Podman says that it kept the image."""
+        from schedkit.runtimes.archives import archive  # noqa: PLC0415 - `status` goes without
+
+        body = archive(image, parts, meter)
         kind = {"Content-Type": "application/x-tar", "Connection": "close"}
         request = Request("POST", f"{_API}/images/load", body, kind, timeout_s=_LOAD_TIMEOUT_S)
         with self._server.ask(request) as answer:
             self._require(answer, f"to load {image.reference}")
-            names = self._said(answer, dict).get("Names") or []
-        # an answer without an error is no proof: Podman 4.3 has them for failures as well
-        if image.reference not in names or not self.has_image(image.reference):
-            raise refusal(self.name, f"to load {image.reference}", f"it kept {', '.join(names) or 'nothing'}")
+            return list(self._said(answer, dict).get("Names") or [])
 
     def create(self, spec: Spec) -> Container:
         """Prepare everything up to the start of the program; after a failure nothing is left."""

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from schedkit.runtimes import sockets
-from schedkit.runtimes.errors import NotAnsweringError, SilentError
+from schedkit.runtimes.errors import HungUpError, NotAnsweringError, SilentError
 
 PIECE_BYTES = 1 << 16
 _LINE_LIMIT_BYTES = 1 << 16
 _HEADER_LIMIT = 100
 _ANSWER_LIMIT_BYTES = 16 << 20
+_HUNG_UP = "Podman hung up before it had answered"
 _SILENT = "see whether it still runs (`systemctl status podman`), then try again"
 
 
@@ -98,6 +99,8 @@ class Answer:
             yield piece
 
     def _read_status(self) -> int:
+        if not self._has_more():
+            raise HungUpError(_HUNG_UP, _SILENT, acted=True)
         words = self._line().split(maxsplit=2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
             raise _nonsense("no HTTP")
@@ -111,6 +114,13 @@ class Answer:
             name, _, value = line.decode("latin-1").partition(":")
             yield name.strip().lower(), value.strip()
         raise _nonsense(f"more than {_HEADER_LIMIT} headers")
+
+    def _has_more(self) -> bool:
+        with _answering(self._connection):
+            try:
+                return bool(self._file.peek(1))
+            except ConnectionResetError:  # closed with our request unread
+                return False
 
     def _line(self) -> bytes:
         with _answering(self._connection):
@@ -131,7 +141,19 @@ class Server:
         self.path = path
 
     def ask(self, request: Request) -> Answer:
-        """Send the request; returns with the beginning of the answer."""
+        """Send the request; returns with the beginning of the answer.
+
+        A question that changes nothing is put once more to a service that hung up without a word: one that
+        systemd starts on demand ends after some idle seconds, and may do so just when it is called.
+        """
+        try:
+            return self._ask(request)
+        except HungUpError:
+            if request.method != "GET":
+                raise
+            return self._ask(request)
+
+    def _ask(self, request: Request) -> Answer:
         connection = sockets.connect(self.path, "Podman")
         connection.settimeout(request.timeout_s)
         try:
@@ -198,7 +220,7 @@ def _chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _hung_up() -> NotAnsweringError:
-    return NotAnsweringError("Podman hung up before it had answered", _SILENT, acted=True)
+    return NotAnsweringError(_HUNG_UP, _SILENT, acted=True)
 
 
 def _nonsense(what: str) -> NotAnsweringError:
