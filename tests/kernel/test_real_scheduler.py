@@ -119,7 +119,7 @@ def test_it_gives_way_to_another_and_comes_back_until_a_reset(machine: Machine, 
     assert (back.code, machine.containers()) == (0, [name]), back.stderr
     assert what_runs() == ("enabled", ops_of(name), True)
 
-    reset = machine.schedctl("reset")
+    reset = machine.schedctl("reset", "--yes")
     assert (reset.code, reset.stdout) == (0, "the kernel runs its own scheduler\n"), reset.stderr
     assert (what_runs(), machine.containers()) == (NONE, [])
 

@@ -100,7 +100,7 @@ def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str)
 
     done(call(machine, "run", signedimages.reference("fifo")))
     assert kernel() == ("enabled", "rig_fifo")
-    assert done(call(machine, "reset")) == "the kernel runs its own scheduler\n"
+    assert done(call(machine, "reset", "--yes")) == "the kernel runs its own scheduler\n"
     assert (kernel(), machine.containers()) == (OWN, [])
 
 

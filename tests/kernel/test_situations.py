@@ -126,7 +126,7 @@ def test_a_signed_scheduler_takes_the_place_of_another_and_a_reset_ends_it(machi
     assert (schedext.state(), schedext.ops()) == ("enabled", "totally_different")
     assert machine.containers() == ["alias"]
 
-    reset = machine.schedctl("reset")
+    reset = machine.schedctl("reset", "--yes")
     assert (reset.code, reset.stdout) == (0, "the kernel runs its own scheduler\n")
     assert (schedext.state(), schedext.ops(), machine.containers()) == ("disabled", None, [])
 

@@ -181,7 +181,11 @@ def test_a_reset_says_what_it_will_do_and_ends_with_the_kernels_own_scheduler(sc
     ]
     assert schedext.ops() == "rig_fifo"
 
-    reset = done(schedctl("reset"))
+    unsure = schedctl("reset")
+    assert (unsure.exit_code, schedext.ops()) == (1, "rig_fifo"), "nobody can be asked"
+    assert "schedctl reset --yes" in unsure.stderr
+
+    reset = done(schedctl("reset", "--yes"))
     assert "will stop container fifo" in reset.stderr
     assert reset.stdout == "the kernel runs its own scheduler\n"
     assert (schedext.state(), schedctl.containers()) == ("disabled", {})
@@ -229,7 +233,7 @@ def test_a_reset_ejects_an_orphan(schedctl: Schedctl, launcher: Launcher) -> Non
     loader.wait(TIMEOUT_S)
     assert schedctl.status()["next"] == "eject it: `schedctl reset`"
 
-    reset = json.loads(done(schedctl("reset", "-o", "json")).stdout)
+    reset = json.loads(done(schedctl("reset", "--yes", "-o", "json")).stdout)
 
     assert (schedext.state(), reset["kernel_state"], reset["ops"]) == ("disabled", "disabled", None)
 
@@ -251,7 +255,7 @@ def test_a_reset_removes_what_an_orphan_that_a_human_ejected_has_left(
     stranger.send(signal.SIGTERM)
     stranger.wait(TIMEOUT_S)
 
-    told, reset, again = (done(schedctl("reset", *words)).stdout for words in (["--dry-run"], [], []))
+    told, reset, again = (done(schedctl("reset", *words)).stdout for words in (["--dry-run"], ["--yes"], []))
 
     assert told.splitlines()[0] == "would remove what rig_orphan, which was ejected, has left in the kernel"
     assert reset == "the kernel runs its own scheduler\n"
@@ -264,7 +268,7 @@ def test_a_reset_ends_an_ejected_holder_that_does_not_exit(schedctl: Schedctl, l
     schedext.await_disabled()
     assert "still holds a scheduler" in schedctl.launch("run", "fifo").stderr
 
-    done(schedctl("reset"))
+    done(schedctl("reset", "--yes"))
 
     assert holder.exit_code() is not None
     done(schedctl.launch("run", "fifo"))
@@ -275,10 +279,10 @@ def test_a_reset_ends_a_strangers_scheduler_only_if_its_process_was_named(
 ) -> None:
     stranger = launcher.attach("fifo")
 
-    refused = schedctl("reset")
+    refused = schedctl("reset", "--yes")
     assert (refused.exit_code, schedext.ops()) == (1, "rig_fifo")
 
-    done(schedctl("reset", f"--evict={stranger.pid}"))
+    done(schedctl("reset", "--yes", f"--evict={stranger.pid}"))
 
     assert (schedext.state(), stranger.exit_code()) == ("disabled", 0)
 
@@ -301,7 +305,7 @@ def test_a_status_quotes_why_ours_is_not_attached_and_a_reset_ends_it(schedctl: 
     assert status["status"] == "managed-detached"
     assert status["kernel_words"] == "rig_lingering: disabled by sysrq-S"
     assert "EXIT: disabled by sysrq-S" in status["last_words"]
-    done(schedctl("reset"))
+    done(schedctl("reset", "--yes"))
     assert (schedctl.containers(), schedctl.status()["status"]) == ({}, "idle")
 
 
@@ -388,7 +392,7 @@ def test_a_killed_switch_leaves_what_the_next_call_names_and_a_reset_clears_up(
     # Podman goes on tidying up what was stopped
     polling.until(lambda: schedctl.containers() == left, f"there is {left}", timeout_s=TIMEOUT_S)
     assert named_in(schedctl.status()) == set(left)
-    done(schedctl("reset"))
+    done(schedctl("reset", "--yes"))
     assert (schedctl.containers(), schedext.state()) == ({}, "disabled")
 
 
@@ -414,7 +418,7 @@ def test_at_whatever_moment_a_switch_is_killed_nothing_is_left_unnamed(
     polling.until(
         lambda: set(schedctl.containers()) == named_in(schedctl.status()), "all is named", timeout_s=TIMEOUT_S
     )
-    polling.until(lambda: schedctl("reset").exit_code == 0, "it is reset", timeout_s=TIMEOUT_S)
+    polling.until(lambda: schedctl("reset", "--yes").exit_code == 0, "it is reset", timeout_s=TIMEOUT_S)
     assert (schedctl.containers(), schedext.state()) == ({}, "disabled")
 
 
@@ -440,5 +444,5 @@ def test_with_containerd_a_switch_that_fails_brings_the_old_one_back(
 
         done(schedctl.launch("switch", "alias"))
         assert schedext.ops() == "totally_different"
-        done(schedctl("reset"))
+        done(schedctl("reset", "--yes"))
         assert (schedctl.containers(), schedext.state()) == ({}, "disabled")

@@ -260,6 +260,32 @@ def test_with_input_no_keeper_outlives_a_creation_that_failed(tmp_path: Path) ->
     polling.until(lambda: not _keepers(tmp_path), "the keeper has ended")
 
 
+def test_a_machine_that_can_open_no_more_files_refuses_input_in_words_and_leaks_none(tmp_path: Path) -> None:
+    """In a process of its own: what is scarce there is scarce for nobody else."""
+    words = (
+        "import os, pathlib, resource, sys; "
+        "from schedkit.runtimes import containerdinput; "
+        "from schedkit.runtimes.errors import RefusedError; "
+        "program, folder = map(pathlib.Path, sys.argv[1:]); "
+        "before = os.listdir('/proc/self/fd'); "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 2, len(before) + 2))\n"
+        "try:\n  containerdinput.kept(program, folder, 'one').__enter__()\n"
+        "except RefusedError as error:\n  print(error)\n"
+        "assert len(os.listdir('/proc/self/fd')) == len(before)"
+    )
+
+    told = subprocess.run(
+        [sys.executable, "-c", words, str(_PROGRAM), str(tmp_path)],
+        check=True,
+        timeout=20,
+        capture_output=True,
+        text=True,
+    )
+
+    assert told.stdout.startswith("one cannot be given any input: [Errno 24] Too many open files")
+    assert not _keepers(tmp_path)
+
+
 def _keepers(folder: Path) -> list[Path]:
     """The processes that keep something there; one that has ended shows no words."""
     word = os.fsencode(folder)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import structlog
 
-from schedkit.kube.errors import ConflictError, FencedError, UnavailableError
+from schedkit.kube.errors import KubeError, UnavailableError
 from schedkit.kube.informer import Informer
 from schedkit.kube.queue import KeyedQueue
 
@@ -82,14 +82,15 @@ class Controller(Generic[K]):
     def _later(self, key: K, error: Exception) -> None:
         wanted_s = error.retry_after_s if isinstance(error, UnavailableError) else None
         delay_s = self.queue.retry(key, at_least_s=wanted_s or 0)
-        expected = isinstance(error, ConflictError | FencedError | UnavailableError)
+        # whatever the server said, its words say it all; where in our code it was heard helps nobody
+        is_ours = not isinstance(error, KubeError)
         _log.warning(
             "reconcile_delayed",
             controller=self.name,
             key=str(key),
             reason=str(error) or type(error).__name__,
             retry_in_s=round(delay_s, 1),
-            exc_info=not expected,
+            exc_info=is_ours,
         )
 
 

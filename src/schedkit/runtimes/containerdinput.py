@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +24,55 @@ _PIECE_BYTES = 1 << 16
 @contextmanager
 def kept(keeper: Path, logs: Path, name: str) -> Iterator[dict[str, Any]]:
     """The streams of a task that the block creates; without a task their keeper ends, whatever ended us."""
-    fifos = _fifos(logs / name)
-    outputs = [os.open(fifos[each], os.O_RDONLY | os.O_NONBLOCK) for each in _STREAMS[1:]]
-    is_ready, ready = os.pipe()
-    created, creation = os.pipe()
-    _spawn(keeper, logs, name, [*outputs, ready, created])
-    for each in (*outputs, ready, created):
-        os.close(each)
-    os.read(is_ready, 1)  # until the keeper has closed its end
-    os.close(is_ready)
+    with _refusing(logs / name):
+        fifos = _fifos(logs / name)
+        creation = _start_keeper(keeper, logs, name, fifos)
     try:
         yield fifos
-        os.write(creation, b"+")
+        with _refusing(logs / name):
+            os.write(creation, b"+")  # nobody reads it if the keeper has ended
     finally:
         os.close(creation)
 
 
+def _start_keeper(keeper: Path, logs: Path, name: str, fifos: dict[str, Any]) -> int:
+    """Return when it is ready, with the pipe by which it is told of the task."""
+    with ExitStack() as handed_over, ExitStack() as ours:
+        outputs = [
+            _closed_by(handed_over, os.open(fifos[each], os.O_RDONLY | os.O_NONBLOCK))
+            for each in _STREAMS[1:]
+        ]
+        is_ready, ready = os.pipe()
+        created, creation = os.pipe()
+        for each, stack in ((is_ready, ours), (creation, ours), (ready, handed_over), (created, handed_over)):
+            _closed_by(stack, each)
+        _spawn(keeper, logs, name, [*outputs, ready, created])
+        handed_over.close()
+        os.read(is_ready, 1)  # until the keeper has closed its end
+        return os.dup(creation)
+
+
+def _closed_by(stack: ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
 def _fifos(folder: Path) -> dict[str, Any]:
     paths = {each: str(folder / each) for each in _STREAMS}
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for path in paths.values():
-            os.mkfifo(path, mode=0o600)
-    except OSError as error:
-        hint = f"see what is in the way at {folder}"
-        raise RefusedError(f"{folder.name} cannot be given any input: {error}", hint) from error
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for path in paths.values():
+        os.mkfifo(path, mode=0o600)
     return paths
+
+
+@contextmanager
+def _refusing(folder: Path) -> Iterator[None]:
+    """Say it in our words when this machine does not play along."""
+    try:
+        yield
+    except OSError as error:
+        hint = f"see what is in the way at {folder}, and whether files and processes can still be opened"
+        raise RefusedError(f"{folder.name} cannot be given any input: {error}", hint) from error
 
 
 def _spawn(keeper: Path, logs: Path, name: str, descriptors: list[int]) -> None:

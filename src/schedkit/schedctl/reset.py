@@ -31,7 +31,7 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nobody is asked anyway.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
 @click.option(
     "--evict", type=int, default=0, metavar="PID", help="End this process's scheduler, which is not ours."
 )
@@ -63,9 +63,11 @@ def _survey(settings: Settings) -> Survey:
 
 
 def _confirm(*, is_sure: bool) -> None:
-    is_answerable = all(each is not None and each.isatty() for each in (sys.stdin, sys.stderr))
-    if is_sure or not is_answerable:
+    if is_sure:
         return
+    if not all(each is not None and each.isatty() for each in (sys.stdin, sys.stderr)):
+        why = "nobody can be asked without a terminal"
+        raise Problem("nothing was done", why=why, remedy="if that is what you want: `schedctl reset --yes`")
     if not click.confirm("Go on?", err=True):
         raise Problem("nothing was done", why="you said no")
 
