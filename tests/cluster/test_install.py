@@ -147,11 +147,6 @@ def apply_secure(cluster: ControlPlane) -> None:
     cluster.kubectl("apply", "-k", str(ROOT / "config/secure"))
 
 
-def apply_installer(cluster: ControlPlane) -> None:
-    make(cluster, "build-installer", f"IMG={IMAGE}")
-    cluster.kubectl("apply", "-f", str(ROOT / "dist/install.yaml"))
-
-
 def remove_manager(cluster: ControlPlane) -> None:
     for folder in ("manager", "rbac"):
         cluster.kubectl("delete", "-k", str(ROOT / "config" / folder))
@@ -173,7 +168,7 @@ def test_no_upgrade_and_no_partial_uninstall_changes_rules_that_somebody_wrote(
     written = {installedrules.OLD: dict(files)}
     assert installedrules.data(before) == written
 
-    for upgrade in (deploy, apply_default, apply_installer):
+    for upgrade in (deploy, apply_default):
         upgrade(before)
         assert installedrules.data(before) == written
         assert installedrules.read(before) == expected

@@ -11,7 +11,16 @@ import yaml
 from rig import controlplane, helm, installation, installedrules, polling, processes
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
-from rig.installation import CHART, CHARTS_IMAGE, NAMESPACE, OLD_CHART, by_name, charted, kustomized
+from rig.installation import (
+    CHART,
+    CHARTS_IMAGE,
+    NAMESPACE,
+    OLD_CHART,
+    OLD_OBJECTS,
+    by_name,
+    charted,
+    kustomized,
+)
 from rig.installedrules import Said
 from rig.kubeclient import JsonObject
 from schedkit import __version__
@@ -332,6 +341,18 @@ def test_a_release_leaves_rules_alone_that_it_did_not_write(cluster: ControlPlan
     release.run("uninstall")
 
     assert installedrules.data(cluster) == {installedrules.NEW: theirs["data"]}
+
+
+def test_a_release_that_takes_over_from_an_older_kustomize_leaves_the_rules_there(
+    cluster: ControlPlane, release: Release
+) -> None:
+    cluster.kubectl("apply", *(f"--filename={file}" for file in OLD_OBJECTS))
+    installedrules.edit(cluster, installedrules.OFF)
+
+    release.install("--take-ownership", "--force-conflicts")
+
+    assert installedrules.data(cluster) == {installedrules.OLD: installedrules.OFF}
+    assert installedrules.read(cluster).mode is TrustMode.OFF
 
 
 def test_a_release_takes_over_from_kustomize(cluster: ControlPlane, release: Release) -> None:

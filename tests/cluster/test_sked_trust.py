@@ -133,7 +133,7 @@ def test_off_asks_no_registry_and_warn_does(cluster: ControlPlane, schedexts: Sc
         with pytest.raises(BlockingIOError):
             registry.accept()
 
-        with manager.running(cluster, "sked-warning", "--trust-mode=warn", SOON):
+        with manager.running(cluster, "sked-warning", "--default-trust-mode=warn", SOON):
             registry.settimeout(30)
             registry.accept()[0].close()
 
