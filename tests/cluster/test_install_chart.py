@@ -283,8 +283,11 @@ def test_rules_that_somebody_edited_in_an_older_release_outlive_upgrade_uninstal
         assert "The rules in ConfigMap sked-trust are as they were, and count" in said
         assert installedrules.data(cluster) == written
         assert installedrules.read(cluster) == expected
-    release.run("uninstall")
-    assert installedrules.data(cluster) == written
+    installedrules.edit(cluster, {"notes.txt": "later"})
+    written[installedrules.OLD]["notes.txt"] = "later"
+    for words in (("rollback", "3"), ("uninstall",)):
+        release.run(*words)
+        assert installedrules.data(cluster) == written
     release.install()
     assert installedrules.data(cluster) == written
     assert installedrules.read(cluster) == expected
