@@ -219,6 +219,19 @@ def test_where_somebody_wrote_rules_no_default_makes_them_stricter(
     assert mode_of(looked(mounted.folder, TrustMode.WARN, default=TrustMode.ENFORCE)) is TrustMode.WARN
 
 
+def test_rules_without_a_mode_are_a_warning_where_they_loosen_what_counted_without_them(
+    mounted: MountedRules,
+) -> None:
+    mounted.write({"rules.yaml": b"allowedNamespaces: [a]\n"})
+
+    with capture_logs() as lines:
+        for default in (TrustMode.OFF, TrustMode.WARN):
+            looked(mounted.folder, default=default)
+
+    (line,) = (line for line in lines if line["event"] == "trust_rules_without_mode")
+    assert "has no mode: off counts, and warn only where there are no rules" in line["reason"]
+
+
 def test_rules_are_read_under_their_old_name_until_they_are_moved(mounted: MountedRules) -> None:
     mounted.write({"trust.yaml": POLICY, "a.pub": ONE})
     folder = looked(mounted.folder)

@@ -38,7 +38,7 @@ _READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
 LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
 
 _BOTH: Final = (
-    f"{PLACES[RULES_FILE]} and {PLACES[OLD_RULES_FILE]} are both there, and one of them counts: put all that "
+    f"{PLACES[RULES_FILE]} and {PLACES[OLD_RULES_FILE]} are both there, and only one can count: put all that "
     f"shall count into {RULES_FILE}, then delete {OLD_RULES_FILE}, with its ConfigMap"
 )
 
@@ -166,12 +166,21 @@ class RuleFolder:
         except BrokenOffError as error:
             self._seen = None  # the next look is another try
             raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
-        place = PLACES[file.name]
+        return self._rules_in(reading, PLACES[file.name])
+
+    def _rules_in(self, reading: Reading, place: str) -> Rules:
         if reading.complaint:
             raise InvalidPolicy(f"{place}: {reading.complaint}")
         if reading.document is None:
             raise InvalidPolicy(f"{place} says nothing: write a mode, {{}} for none, or remove the file")
-        return replace(parse_rules(reading.document, reading.files.__getitem__, self._floor), place=place)
+        rules = replace(parse_rules(reading.document, reading.files.__getitem__, self._floor), place=place)
+        default = self._built_in
+        if "mode" not in reading.document and default.is_stricter_than(rules):
+            why = (
+                f"{place} has no mode: {rules.mode} counts, and {default.mode} only where there are no rules"
+            )
+            _log.warning("trust_rules_without_mode", reason=f"{why}; write the one you want")
+        return rules
 
     def _identity(self) -> Identity:
         """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""
