@@ -505,6 +505,24 @@ def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -
     assert vet(seen(WARN, found)).signer == "x\N{REPLACEMENT CHARACTER}" * 512
 
 
+def test_a_key_of_the_rules_that_does_nothing_yet_is_told_with_every_answer_about_acceptance() -> None:
+    place = "rules.yaml of ConfigMap sked-rules"
+    capped = replace(parse_rules({"priorityCeiling": 10}, read, TrustMode.OFF), place=place)
+    nobody = replace(capped, allowed_namespaces=())
+
+    accepted, refused, usual = (acceptance(seen(rules)) for rules in (capped, nobody, OFF))
+
+    remark = f"; priorityCeiling in {place} does nothing yet"
+    assert accepted == f"nothing is in the way{remark}"
+    assert refused.endswith(f"allowedNamespaces in {place} does not name it{remark}")
+    assert usual == "nothing is in the way"
+
+
+def acceptance(at: Observation) -> str:
+    conditions = compute_status(at, Fleet()).conditions
+    return next(each.message for each in conditions if each.type == "Accepted")
+
+
 # The document
 
 

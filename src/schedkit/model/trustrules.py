@@ -27,6 +27,16 @@ _MAX_ITEMS: Final = 1024
 _LONGEST_NAMESPACE: Final = 63
 _KNOWN: Final = ("mode", "policy", "allowedImages", "allowedNamespaces", "priorityCeiling")
 
+RULES_FILE: Final = "rules.yaml"
+OLD_RULES_FILE: Final = "trust.yaml"  # read while the other one is absent
+# how people find them
+PLACES: Final = MappingProxyType(
+    {
+        RULES_FILE: f"{RULES_FILE} of ConfigMap sked-rules",
+        OLD_RULES_FILE: f"{OLD_RULES_FILE} of ConfigMap sked-trust",
+    }
+)
+
 
 class TrustMode(StrEnum):
     """What becomes of an image that nobody trusted has signed; the later, the stricter."""
@@ -48,7 +58,8 @@ class Rules:
     fingerprint: str = ""  # of the policy
     allowed_images: tuple[str, ...] | None = None
     allowed_namespaces: tuple[str, ...] | None = None
-    priority_ceiling: int | None = None
+    priority_ceiling: int | None = None  # accepted, and used by nobody yet
+    place: str = ""  # where they are written; empty: nowhere, they are built in
     # what the policy was read from, so that another process can read the same
     document: object = None  # None: the policy is the one that is built in
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
@@ -67,10 +78,17 @@ class Rules:
         return self.allowed_namespaces is None or namespace in self.allowed_namespaces
 
 
-def built_in_rules(floor: TrustMode) -> Rules:
-    """Where the administrator wrote none."""
+def built_in_rules(floor: TrustMode, default: TrustMode = TrustMode.OFF) -> Rules:
+    """Where the administrator wrote none: the only ones for which the default counts."""
     policy = default_policy()
-    return Rules(mode=floor, policy=policy, fingerprint=policy.fingerprint)
+    return Rules(mode=_stricter(floor, default), policy=policy, fingerprint=policy.fingerprint)
+
+
+def idle_keys(rules: Rules) -> str:
+    """What is to be said about keys that are accepted and do nothing; empty: there are none."""
+    if rules.priority_ceiling is None:
+        return ""
+    return f"priorityCeiling in {rules.place or 'the rules'} does nothing yet"
 
 
 def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
@@ -89,7 +107,7 @@ def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
     given = fields.get("policy")
     policy = default_policy() if given is None else parse_policy(given, remember)
     return Rules(
-        mode=max(floor, _mode(fields.get("mode", floor)), key=_STRICTNESS.__getitem__),
+        mode=_stricter(floor, _mode(fields.get("mode", floor))),
         policy=policy,
         fingerprint=policy.fingerprint,
         allowed_images=_images(fields),
@@ -105,6 +123,10 @@ def _fields(document: object) -> Mapping[str, Any]:
     if "policy" in found and found["policy"] is None:
         raise InvalidPolicy("policy is empty; write whom to trust, {} for nobody, or leave the key out")
     return found
+
+
+def _stricter(one: TrustMode, other: TrustMode) -> TrustMode:
+    return max(one, other, key=_STRICTNESS.__getitem__)
 
 
 def _mode(value: object) -> TrustMode:

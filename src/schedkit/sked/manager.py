@@ -92,8 +92,15 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
     show_default=True,
 )
 @_flag(
+    "--default-trust-mode",
+    "The same where nobody wrote rules: it counts only while --trust-config has none.",
+    type=click.Choice(["off", "warn", "enforce"]),
+    default="off",
+    show_default=True,
+)
+@_flag(
     "--trust-config",
-    "Folder with trust.yaml, the administrator's rules. Read again when it changes.",
+    "Folder with the administrator's rules.yaml, or trust.yaml as it was called. Read again when it changes.",
     type=click.Path(path_type=Path),
 )
 @_flag(
