@@ -97,7 +97,7 @@ def test_other_answers_are_what_they_say() -> None:
         b"[" * 100_000,
         answer(),
         answer(kind="splendid"),
-        answer(ticket="of another"),
+        answer(ticket="of another", kind="distrusted", step=3, why="nobody signed it"),
         answer(verdict=verdict(ticket="of another")),
         answer(verdict=verdict(repository="registry.example/scheds/other")),
         answer(verdict=verdict(), current="latest"),

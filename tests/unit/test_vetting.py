@@ -69,6 +69,8 @@ def rendered(at: Observation) -> str | None:
             case PatchDaemonSet(operations=operations):
                 images = [each.value for each in operations if each.path.endswith("/image")]
                 return images[0] if images else "as it is"
+            case DeleteDaemonSet():
+                return "nothing: what runs is ended"
     return None
 
 
@@ -95,6 +97,12 @@ TABLE: dict[str, tuple[Observation, str | None, tuple[str, str], str]] = {
     "warn, new, outage": (seen(WARN, OUTAGE), IMAGE, ("Unknown", "RegistryUnreachable"), "Accepted"),
     "enforce, new, no verdict yet": (seen(ENFORCE), None, ("Unknown", "Verifying"), "Verifying"),
     "enforce, new, signed": (seen(ENFORCE, trusted()), PINNED, ("True", "Verified"), "Accepted"),
+    "enforce, new, signed before its tag was moved": (
+        seen(ENFORCE, trusted(current=NEWER)),
+        PINNED,
+        ("True", "Verified"),
+        "Accepted",
+    ),
     "enforce, new, unsigned": (seen(ENFORCE, UNTRUSTED), None, ("False", "Untrusted"), "Untrusted"),
     "enforce, new, outage": (
         seen(ENFORCE, OUTAGE),
