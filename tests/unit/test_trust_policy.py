@@ -105,6 +105,9 @@ def test_a_rule_for_one_of_dockers_short_names_is_narrower_than_that_for_all_of_
         ("docker.io/acme/x", "Docker.io/acme/x"),
         ("docker.io/acme/x", "acme/x"),
         ("index.docker.io/acme", "acme/x"),
+        ("docker.io/acme/x", "registry.hub.docker.com/acme/x"),
+        ("registry.hub.docker.com/acme", "acme/x"),
+        ("registry.hub.docker.com", "index.docker.io/acme/x"),
         ("docker.io/nginx", "docker.io/nginx"),
         ("docker.io/nginx", "docker.io/library/nginx"),
         ("docker.io/nginx", "docker.io/nginx/ingress"),
@@ -119,9 +122,25 @@ def test_a_rule_is_not_escaped_by_another_spelling_of_its_host(match: str, image
     assert policy.rule_for(image).trusts_nobody or image == "acme/x"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_rule_from_when_a_name_of_dockers_registry_was_another_gives_way_to_that_of_today(
+    order: int,
+) -> None:
+    """Such a policy was accepted before, so that it is still."""
+    rules = ["{match: docker.io/acme, keys: [{path: a.pub}]}", "{match: registry.hub.docker.com/acme}"]
+    policy = parsed(f"repositories: [{', '.join(rules[::order])}]")
+
+    assert [key.path for key in policy.rule_for("docker.io/acme/x").keys] == ["a.pub"]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("repositories: [{match: docker.io/a}, {match: index.docker.io/a}]", "has a rule already"),
+        (
+            "repositories: [{match: registry.hub.docker.com/a}, {match: Registry.hub.docker.com:443/a}]",
+            "has a rule already",
+        ),
         ("keyz: []", "unknown key 'keyz'; did you mean keys?"),
         ("identity: []", "did you mean identities?"),
         ("identities: [{issuer: a, subjectRegexp: b}]", "did you mean subjectRegExp?"),

@@ -26,9 +26,15 @@ GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
 OUR_WORKFLOWS: Final = r"^https://github\.com/schedkit/.*"
 PUBLIC_LOG: Final = "https://rekor.sigstore.dev"
 
+# a policy may have a rule under this name and another under docker.io, from when they were two
+_LATE_ALIAS: Final = "registry.hub.docker.com"
 _MAX_SIGNERS: Final = 64
 _MAX_RULES: Final = 256
 _URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
+
+
+REVISION: Final = 1
+"""Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
 
 
 class Step(IntEnum):
@@ -271,15 +277,18 @@ def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Patt
 
 
 def _repositories(value: object, read: Read) -> dict[str, Rule]:
+    """By name; a rule under the name by which Docker's registry used to be another one gives way."""
     rules: dict[str, Rule] = {}
+    late: dict[str, Rule] = {}
     for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
         where = f"repositories[{at}]"
         fields = known_fields(item, where, ("match", "keys", "identities", "requireLog"))
         name = parse_prefix(fields.get("match"), f"{where}.match")
-        if name in rules:
+        known = late if str(fields["match"]).lower().startswith(_LATE_ALIAS) else rules
+        if name in known:
             raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
-        rules[name] = _rule(fields, f"{where}.", read)
-    return rules
+        known[name] = _rule(fields, f"{where}.", read)
+    return late | rules
 
 
 def parse_prefix(value: object, where: str) -> str:
