@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from rig.certificates import Authority
@@ -16,6 +17,7 @@ from rig.registry import Kind, Pushed
 from rig.registry import Registry as RigRegistry
 from rig.sigstore import Sigstore
 from rig.sigstore.authority import CertificateAuthority
+from rig.sigstore.encoding import public_pem
 from rig.sigstore.standin import Trust
 from rig.sigstore.transparency import TransparencyLog
 from schedkit.model import trust
@@ -122,6 +124,20 @@ def test_keys_of_other_kinds_that_cosign_can_sign_with_are_accepted(
     assert verdict(source, image, by_key(key)).mode is Mode.KEY
 
 
+def test_a_signature_from_a_file_that_ends_its_line_is_accepted_as_cosign_accepts_it(
+    cosign: Cosign, image: Pushed, source: Registry, tmp_path: Path
+) -> None:
+    private, key = ec.generate_private_key(ec.SECP256R1()), Key(tmp_path / "none", tmp_path / "signer.pub")
+    key.public.write_bytes(public_pem(private))
+    payload = cosign.payload(image.reference)
+    signature = base64.b64encode(private.sign(payload, ec.ECDSA(hashes.SHA256()))).decode()
+
+    cosign.attach(image.reference, payload, f"{signature}\n")
+
+    assert cosign.verify(image.reference, key).accepted
+    assert verdict(source, image, by_key(key)).mode is Mode.KEY
+
+
 def test_a_keyless_signature_is_accepted(
     cosign: Cosign, image: Pushed, sigstore: Sigstore, source: Registry
 ) -> None:
@@ -132,6 +148,16 @@ def test_a_keyless_signature_is_accepted(
     assert (verified.digest, verified.signer, verified.issuer) == (image.digest, IDENTITY, ISSUER)
     assert verified.mode is Mode.KEYLESS
     assert verified.time is not None
+
+
+def test_a_trusted_root_as_cosign_itself_writes_it_is_read(
+    cosign: Cosign, image: Pushed, sigstore: Sigstore, source: Registry
+) -> None:
+    cosign.sign_keyless(image.reference, sigstore, sigstore.identity_token(IDENTITY, ISSUER))
+
+    verified = verdict(source, image, by_identity(), parse_root(cosign.trusted_root(sigstore.trust)))
+
+    assert verified.signer == IDENTITY
 
 
 def test_a_person_with_an_e_mail_address_is_accepted(

@@ -10,9 +10,10 @@ import pytest
 from rig import comparison
 from rig.comparison import Bench, ours
 from rig.cosign import Cosign
-from rig.forgeries import CASES, Case, by_identity
+from rig.forgeries import CASES, Case, by_identity, by_key
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Recipe, Workshop
 from rig.registry import Kind, Registry
+from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify
 
@@ -56,6 +57,17 @@ def test_the_page_tells_what_cosign_said_to_every_forgery(bench: Bench) -> None:
     rows = comparison.table(lambda number, case: answers(bench, 2000 + number, case))
 
     assert comparison.page(rows) == comparison.PAGE.read_text()
+
+
+@pytest.mark.parametrize("spelling", [*SPELLINGS, *MISSPELLINGS])
+def test_a_layers_signature_is_spelled_for_ours_as_for_cosign(bench: Bench, spelling: str) -> None:
+    """Both majors put the text of a file there as it is: `cosign attach signature --signature FILE`."""
+    recipe = respelled({**SPELLINGS, **MISSPELLINGS}[spelling])
+
+    said = bench.answers(3000 + [*SPELLINGS, *MISSPELLINGS].index(spelling), recipe, by_key)
+
+    assert said == dict.fromkeys((2, 3), spelling in SPELLINGS)
+    assert (ours(bench.workshop, recipe, by_key) is None) is (spelling in SPELLINGS)
 
 
 @pytest.mark.parametrize(

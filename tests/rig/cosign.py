@@ -112,6 +112,18 @@ class Cosign:
         arguments = ["--key", str(key.private), *where, *self._registry, "--yes", reference]
         self._run("sign", *arguments, trust=trust)
 
+    def payload(self, reference: str) -> bytes:
+        """What has to be signed, for those who sign with something else."""
+        return self._run("generate", *self._registry, reference).stdout.encode()
+
+    def attach(self, reference: str, payload: bytes, signature: str) -> None:
+        """Attach a signature that something else made; its file has that text."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / "payload").write_bytes(payload)
+        (folder / "signature").write_text(signature)
+        what = ["--payload", str(folder / "payload"), "--signature", str(folder / "signature")]
+        self._run("attach", "signature", *what, *self._registry, reference)
+
     def verify(self, reference: str, key: Key) -> Verdict:
         """Ask whether this key signed that image; cosign 3 knows both kinds of signature."""
         how = ["--offline"] if self.major == 2 else self._trust_nobody()
@@ -149,6 +161,22 @@ class Cosign:
         """The command line and the environment of that question, for those who measure it."""
         how = ["--trusted-root", str(trust.trusted_root), *who, *self._registry]
         return [self._program, "verify", *how, reference], self._environment()
+
+    def trusted_root(self, trust: Trust) -> bytes:
+        """The trusted root that cosign itself writes, for the same authority and logs."""
+        file = Path(tempfile.mkdtemp(dir=self._folder)) / "root.json"
+        chain, log, ct_log = trust.chain_file, trust.log_key_file, trust.ct_key_file
+        if self.major == 2:
+            whom = [f"--certificate-chain={chain}", f"--rekor-key={log}", f"--ctfe-key={ct_log}"]
+        else:
+            since = "start-time=2021-01-01T00:00:00Z"
+            whom = [
+                f"--fulcio=url=https://fulcio.rig.test,certificate-chain={chain}",
+                f"--rekor=url=https://rekor.rig.test,public-key={log},{since}",
+                f"--ctfe=url=https://ctfe.rig.test,public-key={ct_log},{since}",
+            ]
+        self._run("trusted-root", "create", *whom, "--out", str(file))
+        return file.read_bytes()
 
     def _verdict(self, arguments: Sequence[str], reference: str, trust: Trust | None = None) -> Verdict:
         done = self._run("verify", *arguments, *self._registry, reference, trust=trust, check=False)

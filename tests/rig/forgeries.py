@@ -31,6 +31,7 @@ from rig.forging import (
 )
 from rig.forging import SIMPLE as SIMPLE_TYPE
 from rig.sigstore import encoding, merkle
+from rig.spellings import spare_bits
 from schedkit.model.images import Descriptor, Digest
 from schedkit.model.patterns import parse_pattern
 from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
@@ -224,11 +225,8 @@ def _second_voice(data: bytes) -> bytes:
 
 def _loose_base64(bundle: Any) -> None:
     """The last character before the padding has bits that no byte has."""
-    payload = bundle["dsseEnvelope"]["payload"]
-    stripped = payload.rstrip("=")
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    spoiled = alphabet[alphabet.index(stripped[-1]) + 1]
-    bundle["dsseEnvelope"]["payload"] = stripped[:-1] + spoiled + "=" * (len(payload) - len(stripped))
+    envelope = bundle["dsseEnvelope"]
+    envelope["payload"] = spare_bits(envelope["payload"])
 
 
 def _padded(data: bytes) -> bytes:
@@ -611,6 +609,7 @@ CASES: tuple[Case, ...] = (
     _case(Step.ENTRY, "the entry is about another signer", BUNDLE, body=_another_certificate),
     _case(Step.ENTRY, "the entry is about another key", LOGGED_KEY, policy=by_logged_key, body=_another_key),
     _case(Step.ENTRY, "the entry does not tell what was signed", BUNDLE, kind="intoto 0.0.1"),
+    _case(Step.ENTRY, "an entry of a kind that nobody writes", SECOND, kind="dsse 0.0.2"),
     _case(
         Step.ENTRY,
         "the entry is said to be another kind",
@@ -640,21 +639,27 @@ CASES: tuple[Case, ...] = (
     ),
     _case(
         Step.TIME,
+        "a timestamp of somebody whose authority is for code",
+        SECOND,
+        stamp=lambda shop, signature, at: shop.misused_stamper.stamp(signature, at),
+    ),
+    _case(
+        Step.TIME,
         "a timestamp that was refused",
-        STAMPED,
+        SECOND,
         stamp=lambda shop, signature, at: shop.stamper.stamp(signature, at, status=2),
     ),
     _case(
         Step.TIME,
         "a timestamp whose certificate has no version",
-        STAMPED,
+        SECOND,
         stamp=lambda shop, signature, at: _swap(_VERSION_3, _VERSION_NONE)(shop.stamper.stamp(signature, at)),
     ),
-    _case(Step.TIME, "a timestamp that is none", STAMPED, stamp=lambda *_: b"yesterday"),
+    _case(Step.TIME, "a timestamp that is none", SECOND, stamp=lambda *_: b"yesterday"),
     _case(
         Step.TIME,
         "a timestamp when nobody is trusted for them",
-        STAMPED,
+        SECOND,
         root=_set("timestampAuthorities", to=[]),
     ),
     _case(Step.TIME, "the timestamp authority had ended", SECOND, root=_ended("timestampAuthorities", 0)),
@@ -675,6 +680,12 @@ CASES: tuple[Case, ...] = (
         leaf=_leaf(purposes=(ExtendedKeyUsageOID.SERVER_AUTH,)),
     ),
     _case(Step.CERTIFICATE, "for nothing in particular", SIMPLE, leaf=_leaf(purposes=())),
+    _case(
+        Step.CERTIFICATE,
+        "by an authority for servers, not for code",
+        BUNDLE,
+        leaf=_leaf(careless_authority=True),
+    ),
     _case(Step.CERTIFICATE, "not for signatures", BUNDLE, leaf=_leaf(may_sign=False)),
     _case(Step.CERTIFICATE, "the authority had ended", BUNDLE, root=_ended("certificateAuthorities", 0)),
     _case(Step.CERTIFICATE, "the authority had ended", SIMPLE, root=_ended("certificateAuthorities", 0)),

@@ -69,6 +69,7 @@ class Leaf:
     may_sign: bool = True
     logged: bool = True
     foreign_authority: bool = False
+    careless_authority: bool = False
     foreign_log: bool = False
     log_of_another: bool = False
     """The log's timestamp was given to another certificate."""
@@ -249,11 +250,14 @@ class Workshop:
         self.ct_log, self.foreign_ct_log = CertificateLog(), CertificateLog()
         self.authority = CertificateAuthority(self.ct_log)
         self.foreign_authority = CertificateAuthority(self.ct_log)
+        # trusted by mistake: what it issues is for servers
+        self.careless_authority = CertificateAuthority(self.ct_log, purpose=ExtendedKeyUsageOID.SERVER_AUTH)
         self.log, self.foreign_log = TransparencyLog(), TransparencyLog()
         self.second_log = SecondLog()
         self.stamper, self.foreign_stamper = TimestampAuthority(), TimestampAuthority()
         # trusted by mistake: its certificate is not for timestamps
         self.careless_stamper = TimestampAuthority(purpose=ExtendedKeyUsageOID.CODE_SIGNING)
+        self.misused_stamper = TimestampAuthority(issues=ExtendedKeyUsageOID.CODE_SIGNING)
         self._keys: dict[str, PrivateKey] = {}
 
     def key(self, name: str) -> PrivateKey:
@@ -287,13 +291,15 @@ class Workshop:
         since = self.now - dt.timedelta(days=1)
         root = documents.trusted_root(self.authority, self.ct_log.key, self.log.key, since)
         root["tlogs"].append(self.second_log.described(since))
-        stampers = (self.stamper, self.careless_stamper)
+        careless = documents.trusted_root(self.careless_authority, self.ct_log.key, self.log.key, since)
+        root["certificateAuthorities"] += careless["certificateAuthorities"]
+        stampers = (self.stamper, self.careless_stamper, self.misused_stamper)
         root["timestampAuthorities"] = [_described(stamper, since) for stamper in stampers]
         return root
 
     def certificate(self, leaf: Leaf, key: PrivateKey) -> x509.Certificate:
         """A certificate for the key, as the leaf wants it."""
-        authority = self.foreign_authority if leaf.foreign_authority else self.authority
+        authority = self._authority(leaf)
         builder = _builder(leaf, key, authority, self.moment(leaf.begins))
         plain = builder.sign(authority.key, hashes.SHA384())
         if not leaf.logged:
@@ -303,6 +309,11 @@ class Workshop:
         scts = log.timestamps(logged, authority.key, self.moment(leaf.begins))
         extension = x509.UnrecognizedExtension(_SCTS, encoding.der_octet_string(scts))
         return builder.add_extension(extension, critical=False).sign(authority.key, hashes.SHA384())
+
+    def _authority(self, leaf: Leaf) -> CertificateAuthority:
+        if leaf.careless_authority:
+            return self.careless_authority
+        return self.foreign_authority if leaf.foreign_authority else self.authority
 
     def _image(self, shelf: Shelf) -> Descriptor:
         parts = [shelf.put_blob(data) for data in (b"{}", b"a scheduler")]

@@ -6,12 +6,15 @@ import functools
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from rig.comparison import PAGE, row
 from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
 from rig.forging import OLD_BUNDLE, Made, Recipe, Shelf, Workshop
+from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
 from schedkit.oci.deadlines import capped
@@ -69,7 +72,6 @@ def test_no_two_forgeries_have_the_same_name() -> None:
         pytest.param(Recipe(version=f"{OLD_BUNDLE}0.2"), id="a bundle, version 0.2"),
         pytest.param(Recipe(version=f"{OLD_BUNDLE}0.1"), id="a bundle, version 0.1"),
         pytest.param(Recipe(entry="v2"), id="a log of the second version, with a timestamp"),
-        pytest.param(Recipe(entry="v2", kind="dsse 0.0.2"), id="an envelope in a log of the second version"),
         pytest.param(Recipe(kind="intoto 0.0.2"), id="an in-toto entry"),
         pytest.param(Recipe(stamped=True), id="a promise and a timestamp"),
         pytest.param(Recipe(simple=True), id="a layer"),
@@ -87,6 +89,70 @@ def test_a_keyless_signature_is_accepted(workshop: Workshop, recipe: Recipe) -> 
 
     assert (verified.digest, verified.mode) == (made.digest, Mode.KEYLESS)
     assert verified.time == workshop.moment(1)
+
+
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+@pytest.mark.parametrize(
+    "defect",
+    [
+        pytest.param(
+            {"stamp": lambda shop, signature, at: shop.foreign_stamper.stamp(signature, at)},
+            id="a stranger's",
+        ),
+        pytest.param({"stamp": lambda shop, _, at: shop.stamper.stamp(b"another", at)}, id="of another"),
+        pytest.param(
+            {"stamp": lambda shop, signature, at: shop.stamper.stamp(signature, at, status=2)},
+            id="that was refused",
+        ),
+        pytest.param({"stamp": lambda *_: b"yesterday"}, id="that is none"),
+        pytest.param(
+            {"root": lambda root: root.update(timestampAuthorities=[])}, id="with nobody trusted for them"
+        ),
+        pytest.param(
+            {
+                "root": lambda root: [
+                    one.update(validFor={"start": "2020-01-01T00:00:00Z", "end": "2021-01-01T00:00:00Z"})
+                    for one in root["timestampAuthorities"]
+                ]
+            },
+            id="of an authority that had ended",
+        ),
+    ],
+)
+def test_a_timestamp_that_cannot_be_verified_counts_for_nothing(
+    workshop: Workshop, defect: dict[str, Any], *, simple: bool
+) -> None:
+    """What a log's promise dates has a time all the same; what nothing else dates has none."""
+    dated = workshop.make(Recipe(simple=simple, stamped=True, stamped_at=3, **defect))
+
+    assert judged(dated, by_identity).time == workshop.moment(1)
+    with pytest.raises(Refusal, match="nobody trusted says when it was signed") as refused:
+        judged(workshop.make(Recipe(entry="v2", **defect)), by_identity)
+    assert refused.value.step is Step.TIME
+
+
+def test_a_timestamp_that_is_verified_counts_beside_the_logs_time(workshop: Workshop) -> None:
+    """It may be the earlier one, and has to fit the certificate as well: see the forgeries of step 10."""
+    made = workshop.make(Recipe(stamped=True, stamped_at=1, logged_at=3))
+
+    assert judged(made, by_identity).time == workshop.moment(1)
+
+
+@pytest.mark.parametrize("change", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_layers_signature_may_be_spelled_as_go_reads_it(
+    workshop: Workshop, change: Callable[[str], str]
+) -> None:
+    assert judged(workshop.make(respelled(change)), by_key).mode is Mode.KEY
+
+
+@pytest.mark.parametrize("change", MISSPELLINGS.values(), ids=MISSPELLINGS)
+def test_a_layers_signature_may_be_spelled_in_no_other_way(
+    workshop: Workshop, change: Callable[[str], str]
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        judged(workshop.make(respelled(change)), by_key)
+
+    assert refused.value.step in (Step.FORMAT, Step.SIGNATURE)
 
 
 @pytest.mark.parametrize("key", ["p256", "p384", "rsa", "ed25519"])

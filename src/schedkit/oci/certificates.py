@@ -53,7 +53,7 @@ def _issuer_at(
     current = [authority for authority in authorities if authority.valid.covers(moment)]
     for authority in current:
         chain = _chain(certificate, moment, authority)
-        if chain is not None:
+        if chain is not None and all(may_issue(one, ExtendedKeyUsageOID.CODE_SIGNING) for one in chain[1:]):
             return chain[1]
     why = "the certificate was issued by no trusted authority, or was not valid when it was used"
     raise Refusal(Step.CERTIFICATE, f"{why}, at {moment.isoformat()}")
@@ -68,7 +68,7 @@ def _chain(
         verification.PolicyBuilder()
         .store(verification.Store([authority.certificates[-1]]))
         .time(moment)
-        # a client's certificate for the library; what it is for was checked above
+        # a client's certificate for the library; what it and its issuers are for is checked here
         .extension_policies(
             ca_policy=_any_purpose(policy.webpki_defaults_ca()),
             ee_policy=_any_purpose(policy.webpki_defaults_ee()),
@@ -84,6 +84,12 @@ def _chain(
 
 def _any_purpose(policy: verification.ExtensionPolicy) -> verification.ExtensionPolicy:
     return policy.may_be_present(x509.ExtendedKeyUsage, verification.Criticality.AGNOSTIC, None)
+
+
+def may_issue(issuer: x509.Certificate, purpose: ObjectIdentifier) -> bool:
+    """Whether certificates for that purpose are good from this issuer; one that names none is for all."""
+    purposes = _extension(issuer, x509.ExtendedKeyUsage)
+    return purposes is None or not {purpose, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}.isdisjoint(purposes)
 
 
 def check_issuance(certificate: x509.Certificate, issuer: x509.Certificate, logs: Sequence[Log]) -> None:

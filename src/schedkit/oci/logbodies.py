@@ -136,15 +136,6 @@ class _SecondHashedRekordSpec(msgspec.Struct, frozen=True):
     entry: _SecondHashedRekord = msgspec.field(name="hashedRekordV002")
 
 
-class _SecondDsse(msgspec.Struct, frozen=True, rename="camel"):
-    payload_hash: _SecondHash
-    signatures: list[_SecondSignature]
-
-
-class _SecondDsseSpec(msgspec.Struct, frozen=True):
-    entry: _SecondDsse = msgspec.field(name="dsseV002")
-
-
 def check_entry(entry: LogEntry, signed: SignedStatement) -> bytes:
     """Step 8: the entry is about this signature; returns the certificate or key that it names, in DER."""
     recorded = _recorded(entry)
@@ -166,7 +157,10 @@ def _recorded(entry: LogEntry) -> Recorded:
         raise Refusal(Step.ENTRY, f"the log entry is said to be {entry.kind!r}, and is {kind[:80]!r}")
     read = _READERS.get(kind)
     if read is None:
-        raise Refusal(Step.ENTRY, f"log entries of the kind {kind[:80]!r} do not tell what was signed")
+        raise Refusal(
+            Step.ENTRY,
+            f"log entries of the kind {kind[:80]!r} are not accepted; accepted are {', '.join(_READERS)}",
+        )
     return read(body.spec)
 
 
@@ -202,15 +196,7 @@ def _in_toto(spec: object) -> Recorded:
 
 def _second_hashedrekord(spec: object) -> Recorded:
     found = json_part(spec, _SecondHashedRekordSpec, "the log entry").entry
-    return _second(found.data, found.signature, Covered.MESSAGE)
-
-
-def _second_dsse(spec: object) -> Recorded:
-    found = json_part(spec, _SecondDsseSpec, "the log entry").entry
-    return _second(found.payload_hash, _only(found.signatures), Covered.PAYLOAD)
-
-
-def _second(data: _SecondHash, signature: _SecondSignature, covers: Covered) -> Recorded:
+    data, signature = found.data, found.signature
     algorithm = _LONG_NAMES.get(data.algorithm)
     if algorithm is None:
         raise malformed(f"the log entry's hash is of the unknown kind {data.algorithm[:80]!r}")
@@ -220,7 +206,7 @@ def _second(data: _SecondHash, signature: _SecondSignature, covers: Covered) -> 
     return Recorded(
         algorithm,
         base64_bytes(data.digest, "the log entry's hash", limit=64),
-        covers,
+        Covered.MESSAGE,
         base64_bytes(signature.content, "the logged signature"),
         base64_bytes(given.raw_bytes, "the logged certificate or key"),
     )
@@ -255,6 +241,5 @@ _READERS: Final[dict[str, Callable[[object], Recorded]]] = {
     "hashedrekord 0.0.1": _hashedrekord,
     "hashedrekord 0.0.2": _second_hashedrekord,
     "dsse 0.0.1": _dsse,
-    "dsse 0.0.2": _second_dsse,
     "intoto 0.0.2": _in_toto,
 }

@@ -19,7 +19,7 @@ from schedkit.oci.trustedroots import Log
 
 _SIGNATURE_LINE: Final = re.compile(r"— (?P<name>\S{1,256}) (?P<signature>\S{8,1024})")
 # what logs of Rekor's second version have: they sign checkpoints with their own name, and promise nothing
-_SECOND_KINDS: Final = ("hashedrekord 0.0.2", "dsse 0.0.2")
+_SECOND_KIND: Final = "hashedrekord 0.0.2"
 _MAX_SIGNATURES: Final = 32
 
 
@@ -79,7 +79,7 @@ def promised(entry: LogEntry) -> bytes:
 
 def _check_proof(entry: LogEntry, proof: InclusionProof, log: Log) -> None:
     """The entry is a leaf of the tree whose root the log has signed."""
-    second = entry.kind in _SECOND_KINDS
+    second = entry.kind == _SECOND_KIND
     checkpoint = _checkpoint(proof.checkpoint, log, named=second)
     if (checkpoint.size, checkpoint.root) != (proof.size, proof.root):
         raise _refusal("the proof of inclusion leads to another tree than the one that the log has signed")

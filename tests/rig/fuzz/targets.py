@@ -190,7 +190,6 @@ _BUNDLED = (
     Recipe(version=f"{OLD_BUNDLE}0.1"),
     Recipe(version=f"{OLD_BUNDLE}0.2"),
     Recipe(entry="v2"),
-    Recipe(entry="v2", kind="dsse 0.0.2"),
     Recipe(kind="intoto 0.0.2"),
     Recipe(leaf=None),
 )

@@ -40,7 +40,6 @@ _GOOD = (
     Recipe(version=f"{OLD_BUNDLE}0.1"),
     Recipe(version=f"{OLD_BUNDLE}0.2"),
     Recipe(entry="v2"),
-    Recipe(entry="v2", kind="dsse 0.0.2"),
     Recipe(kind="intoto 0.0.2"),
     Recipe(stamped=True),
     Recipe(simple=True, stamped=True),
