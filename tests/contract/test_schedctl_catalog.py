@@ -434,6 +434,13 @@ def test_who_has_no_home_is_told_no_tale_of_a_traceback(tmp_path: Path, words: l
     assert done.stderr.startswith("Error: cannot trust registry.invalid/x") or done.stdout
 
 
+def test_trust_show_says_whom_our_own_workflows_have_to_run_for(schedctl: Schedctl) -> None:
+    shown, told = (schedctl("trust", "show", "-o", form) for form in ("json", "text"))
+
+    assert [one["source_owner"] for one in answer(shown)["signers"]] == ["https://github.com/schedkit"]
+    assert "https://github.com/schedkit" in told.stdout.split()
+
+
 def test_trust_show_names_the_signers_of_a_policy(
     schedctl: Schedctl, sigstore: Sigstore, tmp_path: Path
 ) -> None:
@@ -441,7 +448,8 @@ def test_trust_show_names_the_signers_of_a_policy(
 
     shown = answer(schedctl("trust", "show", "--trust-policy", policy, "-o", "json"))
 
-    assert shown["signers"] == [{"repositories": "*", "kind": "identity", "who": IDENTITY, "issuer": ISSUER}]
+    signer = {"repositories": "*", "kind": "identity", "who": IDENTITY, "issuer": ISSUER}
+    assert shown["signers"] == [signer | {"source_repository": None, "source_owner": None}]
     assert (shown["root"]["source"], shown["root"]["age_days"]) == ("root.json", None)
 
 

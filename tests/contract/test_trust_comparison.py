@@ -10,10 +10,12 @@ import pytest
 from rig import comparison
 from rig.comparison import Bench, ours
 from rig.cosign import Cosign
-from rig.forgeries import CASES, Case, by_identity, by_key
-from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Recipe, Workshop
+from rig.forgeries import CASES, OURS, OURS_BEFORE, Case, by_identity, by_key
+from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Recipe, Workshop
 from rig.registry import Kind, Registry
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
+from schedkit.model.trust import OUR_OWNER, SourceRepository
+from schedkit.oci.certificates import named_in
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify
 
@@ -68,6 +70,22 @@ def test_a_layers_signature_is_spelled_for_ours_as_for_cosign(bench: Bench, spel
 
     assert said == dict.fromkeys((2, 3), spelling in SPELLINGS)
     assert (ours(bench.workshop, recipe, by_key) is None) is (spelling in SPELLINGS)
+
+
+@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as before 2023"])
+def test_sigstores_own_verifier_reads_the_same_source_in_certificates(leaf: Leaf) -> None:
+    from sigstore.verify import policy
+
+    workshop = Workshop()
+    certificate = workshop.certificate(leaf, workshop.key("p256"))
+
+    source = named_in(certificate).source
+
+    assert source == SourceRepository(f"{OUR_OWNER}/plumbing", OUR_OWNER)
+    policy.GitHubWorkflowRepository(str(source.url).removeprefix("https://github.com/")).verify(certificate)
+    if leaf is OURS:
+        policy.OIDCSourceRepositoryURI(str(source.url)).verify(certificate)
+        policy.OIDCSourceRepositoryOwnerURI(str(source.owner)).verify(certificate)
 
 
 @pytest.mark.parametrize(

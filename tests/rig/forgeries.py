@@ -34,10 +34,31 @@ from rig.sigstore import encoding, merkle
 from rig.spellings import spare_bits
 from schedkit.model.images import Descriptor, Digest
 from schedkit.model.patterns import parse_pattern
-from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
+from schedkit.model.trust import (
+    GITHUB_ACTIONS,
+    Exactly,
+    Identity,
+    NamedFile,
+    Rule,
+    Step,
+    TrustPolicy,
+    default_policy,
+)
 from schedkit.oci.sources import Content
 
 Policy = Callable[[Made], TrustPolicy]
+OWNER = "https://forge.rig.test/schedulers"
+CALLED = Leaf(repository=f"{OWNER}/rusty", owner=OWNER)
+"""Of a workflow that says what it ran for."""
+OURS = Leaf(
+    names=("https://github.com/schedkit/plumbing/.github/workflows/build.yml@refs/heads/main",),
+    issuer_text=GITHUB_ACTIONS,
+    issuer_der=GITHUB_ACTIONS,
+    repository="https://github.com/schedkit/plumbing",
+    owner="https://github.com/schedkit",
+    repository_text="schedkit/plumbing",
+)
+OURS_BEFORE = dataclasses.replace(OURS, repository=None, owner=None)
 EXPRESSION = r"https://forge\.rig\.test/schedulers/.*@refs/heads/main"
 _ANOTHER = f"sha256:{'ab' * 32}"
 
@@ -50,6 +71,22 @@ def by_identity(_: Made) -> TrustPolicy:
 def by_expression(_: Made) -> TrustPolicy:
     """Whoever's name matches the expression."""
     return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), parse_pattern(EXPRESSION)),)))
+
+
+def by_owner(_: Made) -> TrustPolicy:
+    """The usual signer, called from whatever repository of the usual owner."""
+    return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), Exactly(IDENTITY), owner=Exactly(OWNER)),)))
+
+
+def by_repository(_: Made) -> TrustPolicy:
+    """The usual signer, called from repositories that match an expression."""
+    wanted = parse_pattern(r"https://forge\.rig\.test/schedulers/(rusty|lavd)")
+    return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), Exactly(IDENTITY), repository=wanted),)))
+
+
+def by_default(_: Made) -> TrustPolicy:
+    """What is built in, for any log."""
+    return msgspec.structs.replace(default_policy(), log_url=None)
 
 
 def by_key(made: Made) -> TrustPolicy:
@@ -290,6 +327,17 @@ def _leaf(**changes: Any) -> Leaf:
 
 def _of(*names: str) -> dict[str, Any]:
     return {"leaf": Leaf(names=names)}
+
+
+def _from(leaf: Leaf, *, simple: bool = False) -> Recipe:
+    return Recipe(leaf=leaf, simple=simple)
+
+
+def _theirs(leaf: Leaf, *, repository_text: str | None = None) -> Leaf:
+    """The same workflow, called from a stranger's repository."""
+    stranger = "https://github.com/stranger"
+    text = repository_text or (leaf.repository_text and "stranger/x")
+    return dataclasses.replace(leaf, repository=f"{stranger}/x", owner=stranger, repository_text=text)
 
 
 def _as_in_a_layer(statement: Any) -> None:
@@ -705,7 +753,7 @@ CASES: tuple[Case, ...] = (
         Step.SIGNATURE,
         "a signature that was changed",
         KEY_SIMPLE,
-        signature_bytes=lambda one: one[:-1] + b"\0",
+        signature_bytes=lambda one: one[:-1] + bytes([one[-1] ^ 1]),
     ),
     _case(
         Step.SIGNATURE,
@@ -756,6 +804,47 @@ CASES: tuple[Case, ...] = (
     _case(Step.SIGNER, "vouched for by nobody", BUNDLE, leaf=_leaf(issuer_text=None, issuer_der=None)),
     _case(Step.SIGNER, "two names in one certificate", BUNDLE, **_of(IDENTITY, "https://evil.test/")),
     _case(Step.SIGNER, "a host, not a person or workflow", SIMPLE, **_of("forge.rig.test")),
+    *(
+        _case(Step.SIGNER, name, good, policy=policy, askable=False, leaf=leaf)
+        for name, good, policy, leaf in (
+            ("called by a stranger", _from(CALLED), by_owner, _theirs(CALLED)),
+            ("called by a stranger", _from(CALLED, simple=True), by_owner, _theirs(CALLED)),
+            ("called for another repository", _from(CALLED), by_repository, _theirs(CALLED)),
+            (
+                "called for a repository that begins like the wanted one",
+                _from(CALLED),
+                by_repository,
+                dataclasses.replace(CALLED, repository=f"{OWNER}/rusty2"),
+            ),
+            ("called by nobody knows whom", _from(CALLED), by_owner, Leaf()),
+            ("called in two voices", _from(OURS), by_default, _theirs(OURS, repository_text="schedkit/x")),
+            (
+                "our owner, for the repository of a stranger",
+                _from(OURS),
+                by_default,
+                dataclasses.replace(OURS, repository_text="stranger/x"),
+            ),
+            ("our workflow, called by a stranger", _from(OURS), by_default, _theirs(OURS)),
+            (
+                "our workflow, called by a stranger, long ago",
+                _from(OURS_BEFORE),
+                by_default,
+                dataclasses.replace(OURS_BEFORE, repository_text="stranger/schedkit"),
+            ),
+            (
+                "our workflow, called by an owner of two parts",
+                _from(OURS_BEFORE),
+                by_default,
+                dataclasses.replace(OURS_BEFORE, repository_text="schedkit/x/y"),
+            ),
+            (
+                "our workflow, called by nobody knows whom",
+                _from(OURS),
+                by_default,
+                dataclasses.replace(OURS_BEFORE, repository_text=None),
+            ),
+        )
+    ),
     _case(Step.SIGNER, "a key, where people are trusted", BUNDLE, leaf=None, entry=None, askable=False),
     _case(
         Step.SIGNER, "a person, where keys are trusted", KEY_BUNDLE, leaf=Leaf(), entry="v1", askable=False

@@ -41,6 +41,9 @@ _EMPTY = "application/vnd.oci.empty.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _ISSUER_TEXT = ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _ISSUER_DER = ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
+_SOURCE_REPOSITORY = ObjectIdentifier("1.3.6.1.4.1.57264.1.12")
+_SOURCE_OWNER = ObjectIdentifier("1.3.6.1.4.1.57264.1.16")
+_OLD_REPOSITORY = ObjectIdentifier("1.3.6.1.4.1.57264.1.5")
 _SCTS = ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
 _DER = serialization.Encoding.DER
 
@@ -63,6 +66,11 @@ class Leaf:
     names: tuple[str, ...] = (IDENTITY,)
     issuer_text: str | None = ISSUER
     issuer_der: str | None = ISSUER
+    repository: str | None = None
+    """The address of what the workflow ran for."""
+    owner: str | None = None
+    repository_text: str | None = None
+    """As older certificates have it."""
     begins: float = 0
     lasts: float = 10
     purposes: tuple[ObjectIdentifier, ...] = (ExtendedKeyUsageOID.CODE_SIGNING,)
@@ -591,9 +599,18 @@ def _builder(
     if leaf.issuer_der is not None:
         der = encoding.der_utf8_string(leaf.issuer_der)
         extensions.append((x509.UnrecognizedExtension(_ISSUER_DER, der), False))
+    extensions += [(one, False) for one in _sources(leaf)]
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
     return builder
+
+
+def _sources(leaf: Leaf) -> Iterator[x509.UnrecognizedExtension]:
+    for oid, text in ((_SOURCE_REPOSITORY, leaf.repository), (_SOURCE_OWNER, leaf.owner)):
+        if text is not None:
+            yield x509.UnrecognizedExtension(oid, encoding.der_utf8_string(text))
+    if leaf.repository_text is not None:
+        yield x509.UnrecognizedExtension(_OLD_REPOSITORY, leaf.repository_text.encode())
 
 
 def _name(text: str) -> x509.GeneralName:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import time
@@ -12,8 +13,19 @@ from typing import Any
 import pytest
 
 from rig.comparison import PAGE, row
-from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
-from rig.forging import OLD_BUNDLE, Made, Recipe, Shelf, Workshop
+from rig.forgeries import (
+    CALLED,
+    CASES,
+    OURS,
+    OURS_BEFORE,
+    Case,
+    Policy,
+    by_default,
+    by_identity,
+    by_key,
+    by_logged_key,
+)
+from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
@@ -62,6 +74,37 @@ def test_no_two_forgeries_have_the_same_name() -> None:
     names = Counter((case.form, case.good.leaf is None, case.good.entry, case.name) for case in CASES)
 
     assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as before 2023"])
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+def test_what_our_workflows_signed_for_us_is_accepted_by_the_policy_that_is_built_in(
+    workshop: Workshop, leaf: Leaf, *, simple: bool
+) -> None:
+    assert judged(workshop.make(Recipe(leaf=leaf, simple=simple)), by_default).signer == leaf.names[0]
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        dataclasses.replace(CALLED, repository="https://github.com/stranger/x", owner="https://github.com/x"),
+        dataclasses.replace(CALLED, repository_text="some/thing else"),
+        Leaf(repository_text="no repository"),
+        Leaf(repository="\N{SNOWMAN}" * 3000),
+    ],
+    ids=["a stranger's", "in two voices", "none", "endless"],
+)
+def test_an_identity_that_asks_for_no_source_means_what_it_meant(workshop: Workshop, leaf: Leaf) -> None:
+    assert judged(workshop.make(Recipe(leaf=leaf)), by_identity).signer == leaf.names[0]
+
+
+def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> None:
+    theirs = dataclasses.replace(OURS, repository="https://github.com/a/b", owner="https://github.com/a")
+
+    with pytest.raises(Refusal, match=r"ran for the repository https://github\.com/a/b of") as refused:
+        judged(workshop.make(Recipe(leaf=dataclasses.replace(theirs, repository_text="a/b"))), by_default)
+
+    assert "sourceRepositoryOwner" in refused.value.why
 
 
 @pytest.mark.parametrize(

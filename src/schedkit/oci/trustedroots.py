@@ -154,7 +154,7 @@ def parse_root(document: bytes) -> TrustedRoot:
     except InvalidRoot:
         raise
     except InvalidDocument as error:
-        raise InvalidRoot(f"{error}; {_REMEDY}") from error
+        raise InvalidRoot(f"it is no trusted root: {error}; {_REMEDY}") from error
     except UNREADABLE as error:
         raise InvalidRoot(f"it is no trusted root: {error}") from error
 

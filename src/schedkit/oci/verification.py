@@ -146,8 +146,7 @@ def _judge_keyless(signed: SignedStatement, certificate: x509.Certificate, quest
     certificates.check_issuance(certificate, issuer, root.certificate_logs)  # 11
     _check_signature(certificate, signed)  # 12
     named = certificates.named_in(certificate)  # 13
-    if not any(one.matches(issuer=named.issuer, subject=named.subject) for one in question.rule.identities):
-        raise Refusal(Step.SIGNER, _stranger(named, question))
+    _check_signer(named, question)
     return _attest(
         digest=question.digest,
         repository=str(question.repository),
@@ -172,10 +171,22 @@ def _key_of(certificate: x509.Certificate) -> object:
         raise Refusal(Step.SIGNATURE, f"the key in the certificate cannot be read: {error}") from error
 
 
-def _stranger(named: certificates.Named, question: Question) -> str:
-    who = f"{named.subject[:200]!r}, says {named.issuer[:200]!r}"
-    why = f"it was signed by {who}, whom the policy does not name for {question.repository}"
-    return f"{why}; add them to its identities if you trust them"
+def _check_signer(named: certificates.Named, question: Question) -> None:
+    """Step 13: one identity of the rule is the signer's."""
+    issuer, subject, source = named.issuer, named.subject, named.source
+    identities = question.rule.identities
+    if any(one.matches(issuer=issuer, subject=subject, source=source) for one in identities):
+        return
+    who = f"it was signed by {subject[:120]!r}, says {issuer[:120]!r}"
+    if any(one.names(issuer=issuer, subject=subject) for one in identities):
+        ran_for = f"{source.url or 'nobody says which'} of {source.owner or 'nobody says whom'}"
+        raise Refusal(
+            Step.SIGNER,
+            f"{who}, which ran for the repository {ran_for[:200]}, and the policy asks for another; add its"
+            f" sourceRepository or sourceRepositoryOwner for {question.repository} if you trust it",
+        )
+    why = f"whom the policy does not name for {question.repository}"
+    raise Refusal(Step.SIGNER, f"{who}, {why}; add them to its identities if you trust them")
 
 
 def _judge_key(signed: SignedStatement, question: Question) -> Verified:
