@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,6 +138,32 @@ def test_a_signature_from_a_file_that_ends_its_line_is_accepted_as_cosign_accept
 
     assert cosign.verify(image.reference, key).accepted
     assert verdict(source, image, by_key(key)).mode is Mode.KEY
+
+
+def test_what_cosign_signs_with_an_ed25519_key_and_logs_as_a_hash_is_accepted(
+    any_registry: RigRegistry,
+    push: Push,
+    source: Registry,
+    sigstore: Sigstore,
+    folder: Path,
+    authority: Authority,
+) -> None:
+    """Cosign 3 signs so, tells the log, and then refuses its own signature as if it were a plain one."""
+    cosign = Cosign(3, folder / "prehashing", ca_file=authority.ca_file)
+    image, key = push(any_registry), cosign.import_key(PRIVATE_KEYS["Ed25519"]())
+    payload = cosign.payload(image.reference)
+    cosign.sign_blob(payload, key, sigstore)
+    entry = sigstore.log.newest
+    logged = json.loads(entry.body)["spec"]
+
+    Cosign(2, folder / "attaching", ca_file=authority.ca_file).attach(
+        image.reference, payload, logged["signature"]["content"], entry
+    )
+
+    assert logged["data"]["hash"] == {"algorithm": "sha512", "value": hashlib.sha512(payload).hexdigest()}
+    assert verdict(source, image, by_key(key)).mode is Mode.KEY
+    in_public = TrustPolicy(msgspec.structs.replace(by_key(key).rule, require_log=True))
+    assert verdict(source, image, in_public, root_of(sigstore.trust)).time is not None
 
 
 def test_a_keyless_signature_is_accepted(

@@ -7,6 +7,7 @@ the image. Their flags differ as well; this module knows them, so that tests can
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from rig import debian, processes
 from rig.errors import RigError, Unavailable
 from rig.sigstore import Sigstore, Trust
+from rig.sigstore.transparency import Entry
 
 # The suites where a major was last seen come first; archives move, so their neighbours are asked next.
 _SUITES = {2: ("trixie", "trixie-backports", "forky", "sid"), 3: ("sid", "forky", "trixie-backports")}
@@ -116,12 +118,24 @@ class Cosign:
         """What has to be signed, for those who sign with something else."""
         return self._run("generate", *self._registry, reference).stdout.encode()
 
-    def attach(self, reference: str, payload: bytes, signature: str) -> None:
-        """Attach a signature that something else made; its file has that text."""
+    def sign_blob(self, payload: bytes, key: Key, sigstore: Sigstore) -> processes.Completed:
+        """Sign bytes as major 3 does, and have the stand-in's log keep it; cosign may fail after that."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / "payload").write_bytes(payload)
+        where = ["--signing-config", str(sigstore.signing_config)]
+        where += ["--trusted-root", str(sigstore.trust.trusted_root), "--bundle", str(folder / "bundle")]
+        arguments = ["--key", str(key.private), *where, "--yes", str(folder / "payload")]
+        return self._run("sign-blob", *arguments, check=False)
+
+    def attach(self, reference: str, payload: bytes, signature: str, entry: Entry | None = None) -> None:
+        """Attach a signature that something else made; its file has that text. The entry is a log's."""
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         (folder / "payload").write_bytes(payload)
         (folder / "signature").write_text(signature)
         what = ["--payload", str(folder / "payload"), "--signature", str(folder / "signature")]
+        if entry is not None:
+            (folder / "entry").write_text(json.dumps({"rekorBundle": entry.promised()}))
+            what += ["--rekor-response", str(folder / "entry")]
         self._run("attach", "signature", *what, *self._registry, reference)
 
     def verify(self, reference: str, key: Key) -> Verdict:

@@ -126,6 +126,9 @@ KEY_SIMPLE = Recipe(leaf=None, entry=None, simple=True)
 LOGGED_KEY = Recipe(leaf=None)
 SECOND = Recipe(entry="v2")
 STAMPED = Recipe(stamped=True)
+WHOLE = Recipe(key="ed25519")
+PREHASHED = Recipe(entry="v2", key="ed25519", prehashed=True, log_hash="sha512")
+PREHASHED_KEY = Recipe(leaf=None, entry=None, simple=True, key="ed25519", prehashed=True)
 FIRST_BUNDLE = Recipe(version=f"{OLD_BUNDLE}0.1")
 
 
@@ -378,6 +381,13 @@ def _promise_twice(annotations: Any) -> None:
 def _elsewhere() -> Workshop:
     """Where things come from that belong to another signing."""
     return Workshop()
+
+
+def _larger_number(signature: bytes) -> bytes:
+    """More than the order of the base point, of which only what is left over counts."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    number = int.from_bytes(signature[32:], "little") + order
+    return signature[:32] + number.to_bytes(32, "little")
 
 
 def _another_certificate(body: Any) -> None:
@@ -658,6 +668,8 @@ CASES: tuple[Case, ...] = (
     _case(Step.ENTRY, "the entry is about another key", LOGGED_KEY, policy=by_logged_key, body=_another_key),
     _case(Step.ENTRY, "the entry does not tell what was signed", BUNDLE, kind="intoto 0.0.1"),
     _case(Step.ENTRY, "an entry of a kind that nobody writes", SECOND, kind="dsse 0.0.2"),
+    _case(Step.ENTRY, "an entry of a kind that is for layers", BUNDLE, kind="hashedrekord 0.0.1"),
+    _case(Step.ENTRY, "an entry of a kind that is for envelopes", SIMPLE, kind="dsse 0.0.1"),
     _case(
         Step.ENTRY,
         "the entry is said to be another kind",
@@ -766,6 +778,18 @@ CASES: tuple[Case, ...] = (
         "a signature of zeros",
         Recipe(leaf=None, entry=None, key="ed25519"),
         signature_bytes=lambda _: b"\0" * 64,
+    ),
+    _case(Step.SIGNATURE, "a hash signed, where the log saw all of it", WHOLE, prehashed=True),
+    *(
+        # cosign does not verify such signatures before their defect either
+        _case(Step.SIGNATURE, f"a hash signed, {how}", good, askable=False, **defect)
+        for how, good, defect in (
+            ("with another key", PREHASHED, {"signed_with": "other ed25519"}),
+            ("with another key", PREHASHED_KEY, {"signed_with": "other ed25519"}),
+            ("says the log alone", PREHASHED, {"prehashed": False}),
+            ("with zeros", PREHASHED_KEY, {"signature_bytes": lambda _: b"\0" * 64}),
+            ("with a number that stands for the same", PREHASHED_KEY, {"signature_bytes": _larger_number}),
+        )
     ),
     # 13
     _case(Step.SIGNER, "somebody else", BUNDLE, **_of(f"{IDENTITY}-fork")),

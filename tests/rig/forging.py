@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from rig import certificates
 from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST, digest_of
+from rig.prehashing import PrehashingKey
 from rig.sigstore import documents, encoding, merkle
 from rig.sigstore.authority import CertificateAuthority, CertificateLog
 from rig.sigstore.transparency import TransparencyLog
@@ -95,6 +96,10 @@ class Recipe:
     leaf: Leaf | None = field(default_factory=Leaf)
     """None: signed with a key."""
     key: str = "p256"
+    prehashed: bool = False
+    """Sign with Ed25519ph; the key is an Ed25519."""
+    log_hash: str = "sha256"
+    """Of what was signed, in the log."""
     signed_with: str | None = None
     """Sign with this key instead of the one in the certificate, or in the policy."""
     payload_type: str = "application/vnd.in-toto+json"
@@ -203,6 +208,7 @@ _NEW_KEYS: dict[str, Callable[[], PrivateKey]] = {
     "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
     "rsa": lambda: rsa.generate_private_key(65537, 2048),
     "ed25519": ed25519.Ed25519PrivateKey.generate,
+    "other ed25519": ed25519.Ed25519PrivateKey.generate,
 }
 
 
@@ -212,6 +218,7 @@ class SecondLog:
     def __init__(self, host: str = SECOND_HOST) -> None:
         self.host = host
         self.key = ed25519.Ed25519PrivateKey.generate()
+        self.signer: ed25519.Ed25519PrivateKey | PrehashingKey = self.key
         self.bodies: list[bytes] = []
 
     @property
@@ -223,7 +230,7 @@ class SecondLog:
         self.bodies.append(body)
         index, root = len(self.bodies) - 1, merkle.root_hash(self.bodies)
         note = f"{self.host}\n{len(self.bodies)}\n{encoding.b64(root)}\n"
-        signature = encoding.b64(self.log_id[:4] + self.key.sign(note.encode()))
+        signature = encoding.b64(self.log_id[:4] + self.signer.sign(note.encode()))
         proof: dict[str, Any] = {
             "rootHash": encoding.b64(root),
             "treeSize": str(len(self.bodies)),
@@ -284,7 +291,7 @@ class Workshop:
         certificate = self.certificate(recipe.leaf, self.key(recipe.key)) if recipe.leaf else None
         payload = recipe.payload_bytes(self._payload(recipe, image.digest))
         message = payload if recipe.simple else _encoding(recipe.payload_type, payload)
-        signature = recipe.signature_bytes(_sign(self.key(recipe.signed_with or recipe.key), message))
+        signature = recipe.signature_bytes(self._sign(recipe, message))
         act = _Act(recipe, payload, message, signature, certificate, _spki(self.key(recipe.key)))
         document, holder = self._stored(act, shelf, image)
         root = self.trusted_root()
@@ -293,6 +300,12 @@ class Workshop:
         made = Made(shelf, image.digest, holder, json.dumps(root).encode(), public, document)
         recipe.shelf(shelf, made)
         return made
+
+    def _sign(self, recipe: Recipe, message: bytes) -> bytes:
+        key = self.key(recipe.signed_with or recipe.key)
+        if recipe.prehashed and isinstance(key, ed25519.Ed25519PrivateKey):
+            return PrehashingKey(key).sign(message)
+        return _sign(key, message)
 
     def trusted_root(self) -> dict[str, Any]:
         """Everybody of this workshop but the foreign ones."""
@@ -458,14 +471,7 @@ class Workshop:
         if act.recipe.entry is not None:
             body = encoding.canonical_json(self._body(act))
             entry = self._log(act).append(body, self.moment(act.recipe.logged_at))
-            payload = {
-                "body": encoding.b64(body),
-                "integratedTime": entry.integrated_time,
-                "logIndex": entry.index,
-                "logID": entry.log_id.hex(),
-            }
-            promise = {"SignedEntryTimestamp": encoding.b64(entry.promise), "Payload": payload}
-            annotations["dev.sigstore.cosign/bundle"] = json.dumps(promise)
+            annotations["dev.sigstore.cosign/bundle"] = json.dumps(entry.promised())
         for stamp in self._stamps(act):
             stamped = {"SignedRFC3161Timestamp": encoding.b64(stamp)}
             annotations["dev.sigstore.cosign/rfc3161timestamp"] = json.dumps(stamped)
@@ -493,7 +499,7 @@ class _Act:
 
     @property
     def verifier(self) -> dict[str, Any]:
-        details = {"keyDetails": "PKIX_ECDSA_P256_SHA_256"}
+        details = {"keyDetails": "PKIX_ED25519_PH" if self.recipe.prehashed else "PKIX_ECDSA_P256_SHA_256"}
         if self.certificate is not None:
             return details | {"x509Certificate": _raw_bytes(self.certificate)}
         return details | {"publicKey": {"rawBytes": encoding.b64(self.public_key)}}
@@ -501,7 +507,9 @@ class _Act:
 
 def _hashedrekord(act: _Act) -> dict[str, Any]:
     signature = {"content": encoding.b64(act.signature), "publicKey": {"content": act.verifier_pem}}
-    return {"data": {"hash": _sha256(act.message)}, "signature": signature}
+    algorithm = act.recipe.log_hash
+    hashed = {"algorithm": algorithm, "value": hashlib.new(algorithm, act.message).hexdigest()}
+    return {"data": {"hash": hashed}, "signature": signature}
 
 
 def _dsse(act: _Act) -> dict[str, Any]:
@@ -521,9 +529,11 @@ def _in_toto(act: _Act) -> dict[str, Any]:
 
 
 def _second_hashedrekord(act: _Act) -> dict[str, Any]:
-    digest = encoding.b64(hashlib.sha256(act.message).digest())
+    algorithm = act.recipe.log_hash
+    digest = encoding.b64(hashlib.new(algorithm, act.message).digest())
     signature = {"content": encoding.b64(act.signature), "verifier": act.verifier}
-    return {"hashedRekordV002": {"data": {"algorithm": "SHA2_256", "digest": digest}, "signature": signature}}
+    data = {"algorithm": algorithm.replace("sha", "SHA2_"), "digest": digest}
+    return {"hashedRekordV002": {"data": data, "signature": signature}}
 
 
 def _second_dsse(act: _Act) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rig.forgeries import (
     CASES,
     OURS,
     OURS_BEFORE,
+    PREHASHED,
     Case,
     Policy,
     by_default,
@@ -26,6 +27,7 @@ from rig.forgeries import (
     by_logged_key,
 )
 from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
+from rig.prehashing import PrehashingKey
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
@@ -123,6 +125,11 @@ def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> 
         pytest.param(Recipe(key="p384"), id="a certificate for P-384"),
         pytest.param(Recipe(key="rsa"), id="a certificate for RSA"),
         pytest.param(Recipe(key="ed25519"), id="a certificate for Ed25519"),
+        pytest.param(PREHASHED, id="a certificate for Ed25519, over a hash"),
+        pytest.param(
+            Recipe(simple=True, key="ed25519", prehashed=True, log_hash="sha512"),
+            id="a layer with a certificate for Ed25519, over a hash",
+        ),
     ],
 )
 def test_a_keyless_signature_is_accepted(workshop: Workshop, recipe: Recipe) -> None:
@@ -209,11 +216,41 @@ def test_a_signature_by_key_is_accepted(workshop: Workshop, key: str, *, simple:
     assert verified.mode is Mode.KEY
 
 
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+def test_a_signature_by_an_ed25519_key_over_a_hash_is_accepted(workshop: Workshop, *, simple: bool) -> None:
+    """Nothing but the signature itself says which it is."""
+    made = workshop.make(Recipe(leaf=None, entry=None, key="ed25519", prehashed=True, simple=simple))
+
+    assert judged(made, by_key).mode is Mode.KEY
+
+
 @pytest.mark.parametrize(
-    "recipe", [Recipe(leaf=None), Recipe(leaf=None, simple=True), Recipe(leaf=None, entry="v2")]
+    "recipe",
+    [
+        Recipe(leaf=None),
+        Recipe(leaf=None, simple=True),
+        Recipe(leaf=None, entry="v2"),
+        Recipe(leaf=None, entry="v2", key="ed25519", prehashed=True, log_hash="sha512"),
+    ],
 )
 def test_a_signature_by_key_in_a_log_has_a_time(workshop: Workshop, recipe: Recipe) -> None:
     assert judged(workshop.make(recipe), by_logged_key).time == workshop.moment(1)
+
+
+def test_a_log_may_itself_sign_hashes_if_the_root_says_so() -> None:
+    workshop = Workshop()
+    made = workshop.make(Recipe(entry="v2"))
+    root = json.loads(made.root)
+    root["tlogs"][1]["publicKey"]["keyDetails"] = "PKIX_ED25519_PH"
+    prehashing = json.dumps(root).encode()
+
+    with pytest.raises(Refusal) as refused:
+        judged(dataclasses.replace(made, root=prehashing), by_identity)
+    workshop.second_log.signer = PrehashingKey(workshop.second_log.key)
+    again = dataclasses.replace(workshop.make(Recipe(entry="v2")), root=prehashing)
+
+    assert refused.value.step is Step.LOG
+    assert judged(again, by_identity).digest == again.digest
 
 
 def test_the_first_entry_of_a_log_is_an_entry() -> None:

@@ -17,7 +17,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from schedkit.model.trust import GITHUB_ACTIONS, Refusal, SourceRepository, Step
 from schedkit.oci.parsing import UNREADABLE
-from schedkit.oci.signatures import is_signed
 from schedkit.oci.trustedroots import Authority, Log
 
 E = TypeVar("E", bound=x509.ExtensionType)
@@ -134,7 +133,7 @@ def _is_logged(
         struct.pack("!BBQH", 0, 0, milliseconds, 1) + entry + struct.pack("!H", len(extensions)) + extensions
     )
     return is_usual and any(
-        log.log_id == sct.log_id and log.valid.covers(moment) and is_signed(log.key, sct.signature, signed)
+        log.log_id == sct.log_id and log.valid.covers(moment) and log.signed(sct.signature, signed)
         for log in logs
     )
 

@@ -29,6 +29,7 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 _MAX_DOCUMENT: Final = 1 << 20
+_PREHASHED: Final = ("PKIX_ED25519_PH", 8)
 _REMEDY: Final = "compare it with what `cosign trusted-root create` writes"
 _HOST: Final = re.compile(r"[a-z]+://([^/:]+)")
 
@@ -63,6 +64,12 @@ class Log(msgspec.Struct, frozen=True):
     key: PublicKey
     valid: Period
     host: str
+    prehashed: bool = False
+    """Whether the key, an Ed25519, signs hashes (Ed25519ph)."""
+
+    def signed(self, signature: bytes, message: bytes) -> bool:
+        """Whether the log did."""
+        return signatures.is_signed(self.key, signature, message, prehashed=self.prehashed)
 
 
 class TrustedRoot(msgspec.Struct, frozen=True, dict=True):
@@ -186,7 +193,8 @@ def _log(log: _Log, where: str) -> Log:
     key = signatures.load_der(log.public_key.raw_bytes)
     host = _HOST.match(log.base_url)
     name = host[1].lower() if host else log.base_url.lower()
-    return Log(log.log_id.key_id, key, _period(log.public_key.valid_for, f"{where}.publicKey"), name)
+    period = _period(log.public_key.valid_for, f"{where}.publicKey")
+    return Log(log.log_id.key_id, key, period, name, log.public_key.key_details in _PREHASHED)
 
 
 def _period(period: _Period | None, where: str) -> Period:

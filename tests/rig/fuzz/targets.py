@@ -17,7 +17,7 @@ import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 import schedkit
-from rig.forgeries import OURS
+from rig.forgeries import OURS, PREHASHED
 from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
 from rig.fuzz.mutations import Mutator
 from schedkit.model import documents, imageconfigs, manifests
@@ -187,11 +187,12 @@ def make_corpus() -> Corpus:
 
 _BUNDLED = (
     Recipe(),
-    Recipe(stamped=True, kind="hashedrekord 0.0.1"),
+    Recipe(stamped=True),
     Recipe(version=f"{OLD_BUNDLE}0.1"),
     Recipe(version=f"{OLD_BUNDLE}0.2"),
     Recipe(entry="v2"),
     Recipe(kind="intoto 0.0.2"),
+    PREHASHED,
     Recipe(leaf=None),
 )
 _LAYERED = (
