@@ -36,6 +36,7 @@ from schedkit.model.images import Descriptor, Digest
 from schedkit.model.patterns import parse_pattern
 from schedkit.model.trust import (
     GITHUB_ACTIONS,
+    OUR_OWNER,
     Exactly,
     Identity,
     NamedFile,
@@ -76,6 +77,12 @@ def by_expression(_: Made) -> TrustPolicy:
 def by_owner(_: Made) -> TrustPolicy:
     """The usual signer, called from whatever repository of the usual owner."""
     return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), Exactly(IDENTITY), owner=Exactly(OWNER)),)))
+
+
+def by_our_owner(_: Made) -> TrustPolicy:
+    """The usual signer, vouched for by somebody else than GitHub, for an owner there."""
+    wanted = Identity(Exactly(ISSUER), Exactly(IDENTITY), owner=Exactly(OUR_OWNER))
+    return TrustPolicy(Rule(identities=(wanted,)))
 
 
 def by_repository(_: Made) -> TrustPolicy:
@@ -860,6 +867,12 @@ CASES: tuple[Case, ...] = (
                 _from(OURS_BEFORE),
                 by_default,
                 dataclasses.replace(OURS_BEFORE, repository_text="schedkit/x/y"),
+            ),
+            (
+                "called by our name, on another forge",
+                _from(dataclasses.replace(OURS, names=(IDENTITY,), issuer_text=ISSUER, issuer_der=ISSUER)),
+                by_our_owner,
+                Leaf(repository_text="schedkit/plumbing"),
             ),
             (
                 "our workflow, called by nobody knows whom",

@@ -19,7 +19,7 @@ from schedkit.model import documents
 from schedkit.model.documents import InvalidDocument
 from schedkit.oci import signatures
 from schedkit.oci.parsing import UNREADABLE, quiet
-from schedkit.oci.signatures import PublicKey
+from schedkit.oci.signatures import PublicKey, is_signed
 
 MEDIA_TYPES: Final = (
     "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
@@ -69,7 +69,7 @@ class Log(msgspec.Struct, frozen=True):
 
     def signed(self, signature: bytes, message: bytes) -> bool:
         """Whether the log did."""
-        return signatures.is_signed(self.key, signature, message, prehashed=self.prehashed)
+        return is_signed(self.key, signature, message, prehashed=self.prehashed)
 
 
 class TrustedRoot(msgspec.Struct, frozen=True, dict=True):
