@@ -146,7 +146,7 @@ def _ask_theirs(made: Made, folder: Path) -> None:
     verifier.verify_dsse(Bundle.from_json(made.document), Identity(identity=IDENTITY, issuer=ISSUER))
 
 
-@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as before 2023"])
+@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as they were before"])
 def test_sigstores_own_verifier_reads_the_same_source_in_certificates(leaf: Leaf) -> None:
     from sigstore.verify import policy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.metadata
 import json
 import os
 import re
@@ -317,6 +318,15 @@ def test_keys_are_those_of_json_and_not_those_of_protobuf(made: Made) -> None:
 
     with pytest.raises(InvalidRoot, match="`valid_for`"):
         parse_root(spelled)
+
+
+def test_roots_that_sigstore_publishes_are_read() -> None:
+    """The public one and the one for trials, as its own package has them."""
+    kept = [file for file in importlib.metadata.files("sigstore") or () if file.name == "trusted_root.json"]
+    documents = [file.read_binary() for file in kept]
+
+    assert len(documents) >= 2
+    assert all(parse_root(document).logs for document in documents)
 
 
 def test_everything_that_sigstores_schema_names_may_stand_in_a_root(made: Made) -> None:

@@ -78,7 +78,7 @@ def test_no_two_forgeries_have_the_same_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as before 2023"])
+@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as they were before"])
 @pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
 def test_what_our_workflows_signed_for_us_is_accepted_by_the_policy_that_is_built_in(
     workshop: Workshop, leaf: Leaf, *, simple: bool
