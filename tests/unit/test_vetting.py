@@ -25,6 +25,7 @@ from rig.cases import (
 from rig.plans import plan
 from schedkit.model.conditions import Reason
 from schedkit.model.fleets import Fleet
+from schedkit.model.images import parse_reference
 from schedkit.model.observed import ContainerStatus, Observation, Pod
 from schedkit.model.plans import (
     CreateDaemonSet,
@@ -532,6 +533,15 @@ def acceptance(at: Observation) -> str:
 
 
 # The document
+
+
+@pytest.mark.parametrize("name", ["docker.io", "index.docker.io", "registry.hub.docker.com"])
+def test_dockers_registry_is_allowed_by_each_of_its_names(name: str) -> None:
+    rules = parse_rules({"allowedImages": [f"{name}/ada"]}, read, TrustMode.OFF)
+
+    for image in ("ada/x", "index.docker.io/ada/x", "registry.hub.docker.com/ada/x"):
+        assert rules.allows_image(parse_reference(image).repository)
+    assert not rules.allows_image(parse_reference("registry.hub.docker.com/bob/x").repository)
 
 
 def test_a_whole_document_is_read() -> None:
