@@ -56,6 +56,7 @@ class Needs(Fact, frozen=True):
     writable_run: bool | None = None  # /run/scx: without it, it ends as soon as it is attached
     capabilities: Annotated[tuple[Capability, ...], msgspec.Meta(max_length=64)] | None = None
     kernel_options: Annotated[tuple[KernelOption, ...], msgspec.Meta(max_length=64)] | None = None
+    tracing: bool | None = None  # what the kernel can trace: tracefs, in /sys/kernel/tracing
 
 
 class CpuContract(Fact, frozen=True):
@@ -148,6 +149,9 @@ def choose(catalog: Mapping[str, Listed], word: str) -> Listed | None:
 
 
 def _describe_unknown(catalog: Mapping[str, Listed], word: str) -> str:
+    name, _, tag = word.partition(":")
+    if tag and name in catalog:
+        return f"no scheduler is called {word!r}. A version is chosen with a flag: `{name} --version {tag}`"
     near = nearest(word, catalog)
     guess = f"Did you mean {' or '.join(repr(name) for name in near)}? " if near else ""
     return (

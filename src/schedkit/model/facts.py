@@ -30,6 +30,7 @@ class KernelFacts(msgspec.Struct, frozen=True):
     config: Config | None = None
     capabilities: frozenset[str] | None = None  # ours
     isolated_cpus: str = ""
+    shows_tracing: bool | None = None  # in /sys/kernel/tracing, where it lists what can be traced
 
 
 class RuntimeFacts(msgspec.Struct, frozen=True):
@@ -51,10 +52,12 @@ class ImageNeeds(msgspec.Struct, frozen=True):
     architectures: tuple[str, ...] = ()  # as the kernel names them; empty: nobody says
     options: tuple[str, ...] = ()  # of the kernel's config
     reads_config: bool = False  # of the running kernel, to fit itself to it
+    reads_tracing: bool = False  # what the running kernel can trace
     capabilities: tuple[str, ...] = ()  # with their CAP_; empty: nobody says
     kfuncs: tuple[
         str, ...
     ] = ()  # functions of sched_ext that its programs cannot do without; empty: not known
+    unread: str = ""  # why its programs could not be looked at although the image could
     problem: str = ""  # why the image could not be looked at; then only the catalog speaks
 
 

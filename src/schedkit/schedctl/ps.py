@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from schedkit.schedctl import hosts, wiring
+from schedkit.schedctl import elsewhere, hosts, wiring
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.hosts import Found, Look
 from schedkit.schedctl.labels import CATALOG_NAME, DIGEST, SIGNER
@@ -16,6 +16,11 @@ from schedkit.schedctl.results import Result
 from schedkit.schedctl.settings import Settings
 
 _SHORT_ID = 12
+
+
+_NO_RUNTIME = (
+    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, and where it looked"
+)
 
 
 class ContainerShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +65,8 @@ def answer(look: Look) -> Answer:
 def no_runtime(problems: Sequence[str]) -> Problem:
     """What to say when there is nobody to ask."""
     why = "; ".join(problems) or "there is no socket of either"
-    return Problem(
-        "neither Podman nor containerd answers", why=why, remedy="`schedctl doctor` says what to do"
-    )
+    remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), _NO_RUNTIME)
+    return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 
 
 def _pid(found: Found) -> str:
