@@ -75,7 +75,7 @@ class Copy:
     def _environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if name not in {"CI", "VIRTUAL_ENV"}}
         own = {"PYTHONPATH": str(self._tree / "tests"), "UV": str(self._tree / "tools/uv")}
-        return inherited | own | {outcomes.FILE: str(self._told)}
+        return inherited | own | {outcomes.VARIABLE: str(self._told)}
 
 
 def _write(file: Path, text: str) -> None:

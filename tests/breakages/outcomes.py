@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-FILE = "BREAKAGES_OUTCOMES"  # the variable that names the file to write to
+VARIABLE = "BREAKAGES_OUTCOMES"  # the variable that names the file to write to
 _HUNG = "from pytest-timeout"
 
 
@@ -28,7 +28,7 @@ class Phase(NamedTuple):
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     phase = Phase(report.nodeid, report.when, report.outcome, report.longreprtext[-2000:])
-    with Path(os.environ[FILE]).open("a") as file:
+    with Path(os.environ[VARIABLE]).open("a") as file:
         file.write(json.dumps(phase) + "\n")
 
 
@@ -53,17 +53,17 @@ def why_not_caught(test: str, phases: Iterable[Phase]) -> str | None:
         hung = _HUNG in failed[0].words
         what = "it hung" if hung else f"it broke in its {failed[0].when}"
         return f"{what}, which may have another cause:\n{failed[0].words}"
-    return _why_not_passed(ours) or "it passed in spite of the breakage"
+    return _why_no_result(ours) or "it passed in spite of the breakage"
 
 
 def why_not_passed(test: str, phases: Iterable[Phase]) -> str | None:
     """What is wrong with the test in a tree that is whole; None: it passed."""
     ours = of(test, phases)
     failed = [each for each in ours if each.outcome == "failed"]
-    return f"it fails without any breakage:\n{failed[0].words}" if failed else _why_not_passed(ours)
+    return f"it fails without any breakage:\n{failed[0].words}" if failed else _why_no_result(ours)
 
 
-def _why_not_passed(ours: list[Phase]) -> str | None:
+def _why_no_result(ours: list[Phase]) -> str | None:
     if skipped := [each for each in ours if each.outcome == "skipped"]:
         return f"it was skipped: {skipped[0].words}"
     if not any(each.when == "call" for each in ours):

@@ -108,7 +108,7 @@ def test_what_pytest_makes_of_tests_is_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Path(pytester.path, "told")
-    monkeypatch.setenv(outcomes.FILE, str(told))
+    monkeypatch.setenv(outcomes.VARIABLE, str(told))
     pytester.makepyfile(
         test_it="""
         import pytest
@@ -137,7 +137,7 @@ def test_a_module_that_cannot_be_imported_has_caught_nothing(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Path(pytester.path, "told")
-    monkeypatch.setenv(outcomes.FILE, str(told))
+    monkeypatch.setenv(outcomes.VARIABLE, str(told))
     pytester.makepyfile(test_it="import nothing_of_that_name\n\ndef test_it(): assert False\n")
     pytester.runpytest_inprocess("-p", outcomes.__name__, "test_it.py::test_it")
 

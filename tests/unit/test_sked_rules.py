@@ -272,7 +272,10 @@ def test_rules_that_are_gone_for_a_moment_count_on(mounted: MountedRules) -> Non
         mounted.write({})
         look(folder)
         assert mode_of(folder) is TrustMode.ENFORCE
-        assert "trust.yaml of ConfigMap sked-trust is gone, and counts for 60 s more" in folder.complaint
+        assert (
+            "trust.yaml of ConfigMap sked-trust is gone, and counts for 60 s from when it went"
+            in folder.complaint
+        )
 
     mounted.write({"rules.yaml": b"mode: enforce\nallowedNamespaces: [a]\n"})
     look(folder)
@@ -311,7 +314,7 @@ def test_a_key_that_does_nothing_is_a_line_in_the_log(mounted: MountedRules) -> 
     with capture_logs() as lines:
         looked(mounted.folder)
 
-    (line,) = (line for line in lines if line["event"] == "trust_rules_idle_key")
+    (line,) = (line for line in lines if line["event"] == "trust_rules_unused_setting")
     assert line["reason"] == "priorityCeiling in rules.yaml of ConfigMap sked-rules does nothing yet"
 
 

@@ -618,7 +618,7 @@ def test_the_stricter_of_mode_and_floor_counts(written: object, floor: str, mode
 
 
 def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody() -> None:
-    assert parse_rules({}, read, TrustMode.WARN) == WARN
+    assert parse_rules({}, read, TrustMode.WARN) == replace(WARN, has_mode=False)
     assert parse_rules({"policy": {}}, read, TrustMode.WARN).policy.rule.trusts_nobody
 
 

@@ -15,7 +15,7 @@ from schedkit.model.nodestates import SETTLING, Bucket
 from schedkit.model.objects import LEGACY_LACKS
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import ConditionStatus, ConditionType
-from schedkit.model.trustrules import Rules, idle_keys
+from schedkit.model.trustrules import Rules, unused_settings_remark
 from schedkit.model.vetting import Vetted
 
 
@@ -44,7 +44,7 @@ def assess(
     evidence = Evidence(observation, fleet, vetted)
     deployed = _first(DEPLOYED, evidence)
     return (
-        (ConditionType.ACCEPTED, _with_idle_keys(_first(ACCEPTED, evidence), observation.rules)),
+        (ConditionType.ACCEPTED, _with_unused_settings(_first(ACCEPTED, evidence), observation.rules)),
         (ConditionType.VERIFIED, evidence.vetted.verified),
         (ConditionType.DEPLOYED, deployed),
         (ConditionType.PROGRESSING, _first(PROGRESSING, evidence)),
@@ -56,9 +56,9 @@ def _first(checks: tuple[Check, ...], evidence: Evidence) -> Finding:
     return next(finding for check in checks if (finding := check(evidence)) is not None)
 
 
-def _with_idle_keys(finding: Finding, rules: Rules | None) -> Finding:
-    """Whoever reads that a SchedExt was accepted must not think that such a key had a part in it."""
-    remark = idle_keys(rules) if rules else ""
+def _with_unused_settings(finding: Finding, rules: Rules | None) -> Finding:
+    """Whatever the answer, nobody shall think that such a setting had a part in it."""
+    remark = unused_settings_remark(rules) if rules else ""
     return replace(finding, message=f"{finding.message}; {remark}") if remark else finding
 
 

@@ -60,6 +60,7 @@ class Rules:
     allowed_namespaces: tuple[str, ...] | None = None
     priority_ceiling: int | None = None  # accepted, and used by nobody yet
     place: str = ""  # where they are written; empty: nowhere, they are built in
+    has_mode: bool = True  # False: nobody wrote one, and the mode is the floor
     # what the policy was read from, so that another process can read the same
     document: object = None  # None: the policy is the one that is built in
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
@@ -67,6 +68,10 @@ class Rules:
     def is_stricter_than(self, other: Rules) -> bool:
         """Whether its mode is; lists and policies cannot be told apart so."""
         return _STRICTNESS[self.mode] > _STRICTNESS[other.mode]
+
+    def is_looser_than(self, before: Rules) -> bool:
+        """Whether more may run by these, as far as can be told: where nothing is written, lists are gone."""
+        return before.is_stricter_than(self) or bool(before.place and not self.place)
 
     def allows_image(self, repository: Repository) -> bool:
         """Whether images of that repository may run."""
@@ -84,11 +89,17 @@ def built_in_rules(floor: TrustMode, default: TrustMode = TrustMode.OFF) -> Rule
     return Rules(mode=_stricter(floor, default), policy=policy, fingerprint=policy.fingerprint)
 
 
-def idle_keys(rules: Rules) -> str:
-    """What is to be said about keys that are accepted and do nothing; empty: there are none."""
-    if rules.priority_ceiling is None:
+def unused_settings_remark(rules: Rules) -> str:
+    """What is to be said about settings that are accepted and do nothing; empty: there are none."""
+    return "" if rules.priority_ceiling is None else f"priorityCeiling in {rules.place} does nothing yet"
+
+
+def missing_mode_remark(rules: Rules, built_in: Rules) -> str:
+    """What is to be said where rules without a mode loosen what counts without rules; empty: nothing."""
+    if rules.has_mode or not built_in.is_stricter_than(rules):
         return ""
-    return f"priorityCeiling in {rules.place or 'the rules'} does nothing yet"
+    counts = f"{rules.mode} counts, and {built_in.mode} only where there are no rules"
+    return f"{rules.place} has no mode: {counts}; write the one you want"
 
 
 def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
@@ -113,6 +124,7 @@ def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
         allowed_images=_images(fields),
         allowed_namespaces=_namespaces(fields),
         priority_ceiling=_ceiling(fields.get("priorityCeiling")),
+        has_mode="mode" in fields,
         document=given,
         files=MappingProxyType(files),
     )

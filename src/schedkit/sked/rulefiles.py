@@ -23,8 +23,9 @@ from schedkit.model.trustrules import (
     Rules,
     TrustMode,
     built_in_rules,
-    idle_keys,
+    missing_mode_remark,
     parse_rules,
+    unused_settings_remark,
 )
 from schedkit.sked import confinement
 from schedkit.sked.confinement import BrokenOffError, Limits
@@ -115,9 +116,11 @@ class RuleFolder:
             self._gone_since = None
             self._complain("trust_rules_unreadable", str(error))
             return
-        if found is None and self._may_come_back():
-            self._seen = None  # the next look is another try, though nothing changes
-            return
+        if found is None and self.rules is not None and self.rules.place:
+            self._miss(self.rules.place)
+            if not self._is_given_up():
+                self._seen = None  # the next look is another try, though nothing changes
+                return
         self._take(found or self._built_in)
 
     def _complain(self, event: str, reason: str) -> None:
@@ -127,25 +130,28 @@ class RuleFolder:
     def _take(self, rules: Rules) -> None:
         before, self.rules = self.rules, rules
         self.complaint, self._gone_since = "", None
-        tell = _log.warning if before is not None and _is_looser(rules, before) else _log.info
+        tell = _log.warning if before is not None and rules.is_looser_than(before) else _log.info
         tell(
             "trust_rules_read",
             mode=str(rules.mode),
             folder=str(self._folder),
             place=rules.place or "built in",
         )
-        if remark := idle_keys(rules):
-            _log.warning("trust_rules_idle_key", reason=remark)
+        if remark := unused_settings_remark(rules):
+            _log.warning("trust_rules_unused_setting", reason=remark)
+        if remark := missing_mode_remark(rules, self._built_in):
+            _log.warning("trust_rules_without_mode", reason=remark)
 
-    def _may_come_back(self) -> bool:
-        """Whether rules that counted until now were here so lately that they still do."""
-        if self.rules is None or not self.rules.place:
-            return False
+    def _miss(self, place: str) -> None:
+        """Say once that rules which counted until now are gone."""
         if self._gone_since is None:
             self._gone_since = time.monotonic()
-            words = f"{self.rules.place} is gone, and counts for {self._gone_s:.0f} s more"
+            words = f"{place} is gone, and counts for {self._gone_s:.0f} s from when it went"
             self._complain("trust_rules_gone", f"{words}: bring it back to keep what it says")
-        return time.monotonic() - self._gone_since < self._gone_s
+
+    def _is_given_up(self) -> bool:
+        """Whether they have been gone for so long that whoever took them away must have meant it."""
+        return self._gone_since is not None and time.monotonic() - self._gone_since >= self._gone_s
 
     async def _found(self) -> Rules | None:
         """The rules in the folder; None: nobody wrote any."""
@@ -173,14 +179,8 @@ class RuleFolder:
             raise InvalidPolicy(f"{place}: {reading.complaint}")
         if reading.document is None:
             raise InvalidPolicy(f"{place} says nothing: write a mode, {{}} for none, or remove the file")
-        rules = replace(parse_rules(reading.document, reading.files.__getitem__, self._floor), place=place)
-        default = self._built_in
-        if "mode" not in reading.document and default.is_stricter_than(rules):
-            why = (
-                f"{place} has no mode: {rules.mode} counts, and {default.mode} only where there are no rules"
-            )
-            _log.warning("trust_rules_without_mode", reason=f"{why}; write the one you want")
-        return rules
+        rules = parse_rules(reading.document, reading.files.__getitem__, self._floor)
+        return replace(rules, place=place)
 
     def _identity(self) -> Identity:
         """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""
@@ -189,11 +189,6 @@ class RuleFolder:
         except OSError:
             return ()
         return tuple(map(_identity_of, files))
-
-
-def _is_looser(rules: Rules, before: Rules) -> bool:
-    """Whether more may run, as far as it can be told: with the file its lists are gone, too."""
-    return before.is_stricter_than(rules) or (bool(before.place) and not rules.place)
 
 
 def _refuse_others(folder: Path) -> None:
