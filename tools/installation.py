@@ -19,6 +19,7 @@ from children import ROOT
 from schedkit.model.grammar import IMAGE
 
 _PLACEHOLDER = "image: controller:latest\n"
+_ENFORCING = "--trust-mode=enforce"
 _ANSWERS_WITHIN_S = 10
 _INTERRUPTED = 130  # as a shell has it
 
@@ -109,13 +110,23 @@ def require_current() -> None:
         raise CannotInstallError("nothing was installed: first bring the files above up to date")
 
 
-def rendered(image: str) -> str:
-    """All objects of `config/default` as YAML, with that image."""
-    text = asked("kustomize", "config/default")
+def chosen_config() -> str:
+    """The folder to install from: who enforces by the manager's flags goes on to do so."""
+    where = ("deployment/sked-controller-manager", "--namespace", "sked-system", "--ignore-not-found")
+    flags = asked("get", *where, "--output=jsonpath={.spec.template.spec.containers[*].args}")
+    if _ENFORCING not in flags:
+        return "config/default"
+    say(f"the manager that is installed has {_ENFORCING}: it is replaced from config/secure, and keeps it")
+    return "config/secure"
+
+
+def rendered(image: str, config: str = "config/default") -> str:
+    """All objects of that folder as YAML, with that image."""
+    text = asked("kustomize", config)
     if text.count(_PLACEHOLDER) != 1:
         where = "config/manager/manager.yaml"
         raise CannotInstallError(
-            f"config/default has no `{_PLACEHOLDER.strip()}` to replace: put it back into {where}"
+            f"{config} has no `{_PLACEHOLDER.strip()}` to replace: put it back into {where}"
         )
     return text.replace(_PLACEHOLDER, f"image: {image}\n")
 
@@ -138,7 +149,7 @@ def deploy() -> None:
     image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
     require_cluster()
     require_current()
-    kubectl("apply", "-f", "-", stdin=rendered(image))
+    kubectl("apply", "-f", "-", stdin=rendered(image, chosen_config()))
     say("next: kubectl --namespace sked-system get pods")
 
 

@@ -181,6 +181,7 @@ def test_no_upgrade_and_no_partial_uninstall_changes_rules_that_somebody_wrote(
     apply_secure(before)
     assert installedrules.data(before) == written
     assert installedrules.read(before) == expected._replace(mode=TrustMode.ENFORCE)
+    apply_default(before)
 
 
 def test_without_rules_what_is_installed_warns_or_enforces_by_its_flag(deployed: ControlPlane) -> None:
@@ -191,6 +192,12 @@ def test_without_rules_what_is_installed_warns_or_enforces_by_its_flag(deployed:
 
     assert installedrules.data(deployed) == {}
     assert installedrules.read(deployed).mode is TrustMode.ENFORCE
+
+    deploy(deployed)
+    assert installedrules.read(deployed).mode is TrustMode.ENFORCE, "who enforces goes on to do so"
+
+    apply_default(deployed)
+    assert installedrules.read(deployed).mode is TrustMode.WARN
 
 
 def test_the_documented_command_moves_rules_to_their_new_name_as_they_are(before: ControlPlane) -> None:

@@ -333,3 +333,7 @@ def test_the_metrics_page_says_whether_the_rules_of_now_count(mounted: MountedRu
 
     assert 'sked_trust_rules_readable{mode="unknown"} 0.0' in broken
     assert 'sked_trust_rules_readable{mode="warn"} 1.0' in good
+    assert 'sked_trust_rules_written{place="nowhere"} 1.0' in good
+    mounted.write({"rules.yaml": b"mode: warn\n"})
+    written = asyncio.run(page(RuleFolder(mounted.folder, TrustMode.OFF, read_here)))
+    assert 'sked_trust_rules_written{place="rules.yaml of ConfigMap sked-rules"} 1.0' in written

@@ -95,11 +95,17 @@ class _Gauges(Collector):
         yield _gauge("sked_cached_objects", "Objects that are held in memory.", "resource", sizes)
         states = Tally(_state(each) for each in self._cluster.schedexts.store)
         yield _gauge("sked_schedexts", "SchedExts by the reason of Deployed.", "state", states)
-        mode = str(self._rules.rules.mode) if self._rules.rules else "unknown"
-        readable = {mode: float(not self._rules.complaint)}
+        yield from self._of_rules()
+
+    def _of_rules(self) -> Iterator[Metric]:
+        rules = self._rules.rules
+        readable = {str(rules.mode) if rules else "unknown": float(not self._rules.complaint)}
         yield _gauge(
             "sked_trust_rules_readable", "1: the rules of now count; 0: mend them.", "mode", readable
         )
+        # rules that were deleted are missed for two minutes; that there are none is seen for ever
+        written = {rules.place or "nowhere": 1.0} if rules else {}
+        yield _gauge("sked_trust_rules_written", "Where the rules that count are written.", "place", written)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
