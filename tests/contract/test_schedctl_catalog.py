@@ -437,8 +437,9 @@ def test_who_has_no_home_is_told_no_tale_of_a_traceback(tmp_path: Path, words: l
 def test_trust_show_says_whom_our_own_workflows_have_to_run_for(schedctl: Schedctl) -> None:
     shown, told = (schedctl("trust", "show", "-o", form) for form in ("json", "text"))
 
-    assert [one["source_owner"] for one in answer(shown)["signers"]] == ["https://github.com/schedkit"]
-    assert "https://github.com/schedkit" in told.stdout.split()
+    owners = [one["source_repository_owner"] for one in answer(shown)["signers"]]
+    assert owners == ["https://github.com/schedkit"]
+    assert "owned by https://github.com/schedkit" in told.stdout
 
 
 def test_trust_show_names_the_signers_of_a_policy(
@@ -449,7 +450,7 @@ def test_trust_show_names_the_signers_of_a_policy(
     shown = answer(schedctl("trust", "show", "--trust-policy", policy, "-o", "json"))
 
     signer = {"repositories": "*", "kind": "identity", "who": IDENTITY, "issuer": ISSUER}
-    assert shown["signers"] == [signer | {"source_repository": None, "source_owner": None}]
+    assert shown["signers"] == [signer | {"source_repository": None, "source_repository_owner": None}]
     assert (shown["root"]["source"], shown["root"]["age_days"]) == ("root.json", None)
 
 

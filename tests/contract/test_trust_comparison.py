@@ -20,7 +20,7 @@ from schedkit.oci.certificates import named_in
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify
 
-RECORD = Path(__file__).parents[2] / "docs/adr/0017-own-verifier.md"
+STEPS = Path(__file__).parents[2] / "docs/trust/verification.md"
 GOOD = tuple({(case.good, case.policy): None for case in CASES if case.askable})
 # the first forgery of each step and form: all of them are asked about in the test marked `full`
 SAMPLE = tuple({(case.step, case.form): case for case in reversed(CASES) if case.askable}.values())
@@ -120,7 +120,7 @@ NOT_THEIRS = {
 
 
 @pytest.mark.parametrize("what", NOT_THEIRS)
-def test_the_record_says_where_sigstores_own_verifier_refuses_what_ours_accepts(
+def test_the_page_says_where_sigstores_own_verifier_refuses_what_ours_accepts(
     what: str, tmp_path: Path
 ) -> None:
     """It has its reasons beside each; a version that accepts one takes it out of there."""
@@ -133,7 +133,7 @@ def test_the_record_says_where_sigstores_own_verifier_refuses_what_ours_accepts(
     assert verify(made.shelf, made.reference, ours_by(made), parse_root(made.root)).digest == made.digest
     with pytest.raises(Exception):  # noqa: B017, PT011 - theirs has no one error for what it was not made for
         _ask_theirs(made, tmp_path)
-    assert f"| {what} |" in RECORD.read_text()
+    assert f"| {what} |" in STEPS.read_text()
 
 
 def _ask_theirs(made: Made, folder: Path) -> None:

@@ -712,6 +712,21 @@ CASES: tuple[Case, ...] = (
     ),
     _case(
         Step.TIME,
+        "a timestamp below a root that is for code, and is listed alone",
+        SECOND,
+        root=_drop("timestampAuthorities", 2, "certChain", "certificates", 0),
+        stamp=lambda shop, signature, at: shop.misused_stamper.stamp(signature, at),
+    ),
+    _case(
+        Step.TIME,
+        "a timestamp that brings an issuer for code",
+        dataclasses.replace(
+            SECOND, stamp=lambda shop, signature, at: shop.distant_stamper.stamp(signature, at)
+        ),
+        stamp=lambda shop, signature, at: shop.deceitful_stamper.stamp(signature, at),
+    ),
+    _case(
+        Step.TIME,
         "a timestamp that was refused",
         SECOND,
         stamp=lambda shop, signature, at: shop.stamper.stamp(signature, at, status=2),

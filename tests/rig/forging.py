@@ -273,6 +273,9 @@ class Workshop:
         # trusted by mistake: its certificate is not for timestamps
         self.careless_stamper = TimestampAuthority(purpose=ExtendedKeyUsageOID.CODE_SIGNING)
         self.misused_stamper = TimestampAuthority(issues=ExtendedKeyUsageOID.CODE_SIGNING)
+        # listed by their roots alone: who issued their certificates comes with the timestamps
+        self.distant_stamper = TimestampAuthority(between=ExtendedKeyUsageOID.TIME_STAMPING)
+        self.deceitful_stamper = TimestampAuthority(between=ExtendedKeyUsageOID.CODE_SIGNING)
         self._keys: dict[str, PrivateKey] = {}
 
     def key(self, name: str) -> PrivateKey:
@@ -314,7 +317,13 @@ class Workshop:
         root["tlogs"].append(self.second_log.described(since))
         careless = documents.trusted_root(self.careless_authority, self.ct_log.key, self.log.key, since)
         root["certificateAuthorities"] += careless["certificateAuthorities"]
-        stampers = (self.stamper, self.careless_stamper, self.misused_stamper)
+        stampers = (
+            self.stamper,
+            self.careless_stamper,
+            self.misused_stamper,
+            self.distant_stamper,
+            self.deceitful_stamper,
+        )
         root["timestampAuthorities"] = [_described(stamper, since) for stamper in stampers]
         return root
 

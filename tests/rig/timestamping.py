@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,10 +23,15 @@ _SIGNING_CERTIFICATE = "1.2.840.113549.1.9.16.2.47"
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 _ECDSA_SHA256 = "1.2.840.10045.4.3.2"
 _POLICY = "1.2.3.4.1"
+_Issuer = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
 class TimestampAuthority:
-    """A root and a leaf that may sign timestamps; `issues` spoils the root, the others the leaf."""
+    """A root and a leaf that may sign timestamps; `issues` spoils the root, the first two the leaf.
+
+    With `between` an issuer for that stands between the two and comes with each timestamp; the root is
+    listed alone.
+    """
 
     def __init__(
         self,
@@ -33,25 +39,39 @@ class TimestampAuthority:
         purpose: ObjectIdentifier = ExtendedKeyUsageOID.TIME_STAMPING,
         critical: bool = True,
         issues: ObjectIdentifier | None = None,
+        between: ObjectIdentifier | None = None,
     ) -> None:
         self._root_key = ec.generate_private_key(ec.SECP256R1())
         self._key = ec.generate_private_key(ec.SECP256R1())
         purposes = x509.ExtendedKeyUsage([issues]) if issues else None
         self.root = _certificate("root", self._root_key, None, purposes, critical=False)
+        parent = (self.root, self._root_key)
+        self._between = _between(parent, between) if between else None
         self.leaf = _certificate(
             "signer",
             self._key,
-            (self.root, self._root_key),
+            self._between or parent,
             x509.ExtendedKeyUsage([purpose]),
             critical=critical,
         )
 
     @property
-    def chain(self) -> tuple[x509.Certificate, x509.Certificate]:
-        return (self.leaf, self.root)
+    def chain(self) -> tuple[x509.Certificate, ...]:
+        return (self.root,) if self._between else (self.leaf, self.root)
 
-    def stamp(self, message: bytes, at: dt.datetime, *, status: int = 0) -> bytes:
-        """A whole response: this message existed at that time."""
+    def _brought(self, beside: Sequence[x509.Certificate]) -> bytes:
+        brought = [self.leaf, *([self._between[0]] if self._between else []), *beside]
+        return b"".join(sorted(one.public_bytes(_DER) for one in brought))
+
+    def stamp(
+        self,
+        message: bytes,
+        at: dt.datetime,
+        *,
+        status: int = 0,
+        beside: Sequence[x509.Certificate] = (),
+    ) -> bytes:
+        """A whole response: this message existed at that time; `beside` are certificates it needs not."""
         info = _sequence(
             _integer(1),
             _oid(_POLICY),
@@ -64,7 +84,7 @@ class TimestampAuthority:
             _integer(3),
             _set(_algorithm(_SHA256)),
             _sequence(_oid(_TST_INFO), _tagged(0, _octets(info))),
-            _tagged(0, self.leaf.public_bytes(_DER)),
+            _tagged(0, self._brought(beside)),
             _set(self._signer_info(info, at)),
         )
         token = _sequence(_oid(_SIGNED_DATA), _tagged(0, signed))
@@ -92,19 +112,34 @@ class TimestampAuthority:
         )
 
 
+def puzzling() -> x509.Certificate:
+    """Nobody can read what it is for."""
+    unreadable = x509.UnrecognizedExtension(x509.ExtendedKeyUsage.oid, b"?")
+    return _certificate("riddle", ec.generate_private_key(ec.SECP256R1()), None, unreadable)
+
+
+def _between(parent: _Issuer, purpose: ObjectIdentifier) -> _Issuer:
+    key = ec.generate_private_key(ec.SECP256R1())
+    purposes = x509.ExtendedKeyUsage([purpose])
+    return _certificate("issuer", key, parent, purposes, critical=False, issues=True), key
+
+
 def _certificate(
     role: str,
     key: ec.EllipticCurvePrivateKey,
-    parent: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
-    purpose: x509.ExtendedKeyUsage | None,
+    parent: _Issuer | None,
+    purpose: x509.ExtensionType | None,
     *,
     critical: bool = True,
+    issues: bool = False,
 ) -> x509.Certificate:
+    """Without a parent it is a root, which issues as well."""
+    issues = issues or parent is None
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"rig timestamp {role}")])
     issuer, issuer_key = (parent[0].subject, parent[1]) if parent else (name, key)
     builder = certificates.begin(name, issuer, key)
-    builder = builder.add_extension(x509.BasicConstraints(ca=parent is None, path_length=None), critical=True)
-    builder = builder.add_extension(certificates.key_usage(authority=parent is None), critical=True)
+    builder = builder.add_extension(x509.BasicConstraints(ca=issues, path_length=None), critical=True)
+    builder = builder.add_extension(certificates.key_usage(authority=issues), critical=True)
     if purpose is not None:
         builder = builder.add_extension(purpose, critical=critical)
     return builder.sign(issuer_key, hashes.SHA256())

@@ -170,8 +170,8 @@ def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def _answering(document: str) -> str:
-    return f"#!/bin/sh\n[ $1 = get ] && read server\n[ $server = quay.io ] && echo '{document}'\n"
+def _answering(document: str, server: str = "quay.io") -> str:
+    return f"#!/bin/sh\n[ $1 = get ] && read server\n[ $server = {server} ] && echo '{document}'\n"
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,16 @@ def test_a_helper_is_asked(
     helper.write_text(_answering(document))
 
     assert _found(tmp_path, {"auths": {"quay.io": {}}, **setting}, "quay.io") == login
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_helpers_for_dockers_registry_the_one_under_its_own_name_is_asked(
+    helper: Path, tmp_path: Path, order: int
+) -> None:
+    helper.write_text(_answering('{"Username": "ada", "Secret": "s"}', "https://index.docker.io/v1/"))
+    named = [("docker.io", "rig"), ("registry.hub.docker.com", "not-there")][::order]
+
+    assert _found(tmp_path, {"credHelpers": dict(named)}, "docker.io") == Login("ada", "s")
 
 
 def test_a_login_in_the_file_goes_before_the_helper_for_all_others(helper: Path, tmp_path: Path) -> None:

@@ -224,32 +224,43 @@ def test_a_root_that_nobody_looked_after_is_warned_about() -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    ("spoil", "says"),
     [
-        pytest.param(lambda root: root.pop("mediaType"), id="no kind"),
-        pytest.param(lambda root: root.update(mediaType="text/plain"), id="another kind"),
-        pytest.param(lambda root: root["tlogs"][0]["publicKey"].update(rawBytes="AAAA"), id="no key"),
+        pytest.param(lambda root: root.pop("mediaType"), "`mediaType`", id="no kind"),
+        pytest.param(
+            lambda root: root.update(mediaType="text/plain"), "unknown kind 'text/plain'", id="another kind"
+        ),
+        pytest.param(
+            lambda root: root["tlogs"][0]["publicKey"].update(rawBytes="AAAA"),
+            "tlogs[0] cannot be read: it is no public key",
+            id="no key",
+        ),
         pytest.param(
             lambda root: root["certificateAuthorities"][0]["certChain"].update(certificates=[]),
+            "certificateAuthorities[0] is an authority without a certificate",
             id="no certificate",
         ),
         pytest.param(
             lambda root: root["certificateAuthorities"][0]["certChain"]["certificates"][0].update(
                 rawBytes="AAAA"
             ),
+            "certificateAuthorities[0] cannot be read: ",
             id="not a certificate",
         ),
         pytest.param(
             lambda root: root["tlogs"][0]["publicKey"].update(validFor={"start": "2021-01-01T00:00:00"}),
+            "tlogs[0].publicKey has the time 2021-01-01T00:00:00 without a zone",
             id="a time without a zone",
         ),
     ],
 )
-def test_a_wrong_trusted_root_is_refused(made: Made, spoil: Callable[[Any], None]) -> None:
+def test_a_wrong_trusted_root_is_refused_and_says_where(
+    made: Made, spoil: Callable[[Any], None], says: str
+) -> None:
     root = json.loads(made.root)
     spoil(root)
 
-    with pytest.raises(InvalidRoot):
+    with pytest.raises(InvalidRoot, match=re.escape(says)):
         parse_root(json.dumps(root).encode())
 
 

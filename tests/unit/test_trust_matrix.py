@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from rig.forgeries import (
 from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
 from rig.prehashing import PrehashingKey
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
+from rig.timestamping import puzzling
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
 from schedkit.oci.deadlines import capped
@@ -110,6 +112,29 @@ def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> 
 
 
 @pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (None, "in a certificate that does not say for which repository it ran, and the policy asks; add"),
+        ("https://github.com/a/b", "which ran for the repository https://github.com/a/b of (not named), and"),
+    ],
+    ids=["neither", "no owner"],
+)
+def test_what_a_certificate_does_not_say_about_the_caller_is_told(
+    workshop: Workshop, url: str | None, says: str
+) -> None:
+    silent = dataclasses.replace(OURS, repository=url, owner=None, repository_text=None)
+
+    with pytest.raises(Refusal, match=re.escape(says)):
+        judged(workshop.make(Recipe(leaf=silent)), by_default)
+
+
+def _stutter(root: dict[str, Any]) -> None:
+    """List the root of the first timestamp authority three times."""
+    chain = root["timestampAuthorities"][0]["certChain"]["certificates"]
+    chain += chain[-1:] * 2
+
+
+@pytest.mark.parametrize(
     "recipe",
     [
         pytest.param(Recipe(), id="a bundle, version 0.3"),
@@ -117,6 +142,17 @@ def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> 
         pytest.param(Recipe(version=f"{OLD_BUNDLE}0.2"), id="a bundle, version 0.2"),
         pytest.param(Recipe(version=f"{OLD_BUNDLE}0.1"), id="a bundle, version 0.1"),
         pytest.param(Recipe(entry="v2"), id="a log of the second version, with a timestamp"),
+        pytest.param(
+            Recipe(
+                entry="v2",
+                root=lambda root: root["timestampAuthorities"][0]["certChain"]["certificates"].pop(0),
+            ),
+            id="a timestamp authority that is listed by its root alone",
+        ),
+        pytest.param(
+            Recipe(entry="v2", root=_stutter),
+            id="a timestamp authority with a certificate that is listed several times",
+        ),
         pytest.param(Recipe(kind="intoto 0.0.2"), id="an in-toto entry"),
         pytest.param(Recipe(stamped=True), id="a promise and a timestamp"),
         pytest.param(Recipe(simple=True), id="a layer"),
@@ -155,6 +191,10 @@ def test_a_keyless_signature_is_accepted(workshop: Workshop, recipe: Recipe) -> 
             id="that was refused",
         ),
         pytest.param({"stamp": lambda *_: b"yesterday"}, id="that is none"),
+        pytest.param(
+            {"stamp": lambda shop, signature, at: shop.stamper.stamp(signature, at, beside=[puzzling()])},
+            id="that brings a certificate which cannot be read",
+        ),
         pytest.param(
             {"root": lambda root: root.update(timestampAuthorities=[])}, id="with nobody trusted for them"
         ),

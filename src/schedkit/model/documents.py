@@ -24,7 +24,9 @@ class InvalidDocument(ValueError):  # noqa: N818  # it says what the document is
 
 
 def decode(data: bytes, kind: type[T], *, what: str) -> T:
-    """The document as a value of `kind`, whose unknown fields are ignored; `null` counts as left out.
+    """The document as a value of `kind`, whose unknown fields are ignored unless it forbids them.
+
+    `null` counts as left out.
 
     Raises `InvalidDocument` for anything but UTF-8 JSON whose names are unique and which is neither deep nor
     full of tiny values, which would take many times its size in memory.

@@ -36,7 +36,7 @@ _MAX_RULES: Final = 256
 _URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
 
 
-REVISION: Final = 1
+REVISION: Final = 2
 """Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
 
 
@@ -286,12 +286,12 @@ def _identity(item: object, where: str) -> Identity:
     return Identity(
         _matcher(fields, "issuer", where),
         _matcher(fields, "subject", where),
-        _wish(fields, _REPOSITORY, where),
-        _wish(fields, _OWNER, where),
+        _optional_matcher(fields, _REPOSITORY, where),
+        _optional_matcher(fields, _OWNER, where),
     )
 
 
-def _wish(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern | None:
+def _optional_matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern | None:
     """What need not be asked; but a key with nothing after its colon was meant to ask something."""
     return _matcher(fields, name, where) if fields.keys() & {name, f"{name}RegExp"} else None
 
@@ -317,11 +317,15 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
         where = f"repositories[{at}]"
         fields = known_fields(item, where, ("match", "keys", "identities", "requireLog"))
         name = parse_prefix(fields.get("match"), f"{where}.match")
-        known = late if str(fields["match"]).lower().startswith(_LATE_ALIAS) else rules
+        known = late if _has_late_alias(str(fields["match"])) else rules
         if name in known:
             raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
         known[name] = _rule(fields, f"{where}.", read)
     return late | rules
+
+
+def _has_late_alias(match: str) -> bool:
+    return match.partition("/")[0].lower().removesuffix(":443") == _LATE_ALIAS
 
 
 def parse_prefix(value: object, where: str) -> str:

@@ -30,7 +30,7 @@ _SOURCE_OWNER: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.16")
 _OLD_REPOSITORY: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.5")
 _GITHUB: Final = "https://github.com"
 _MAX_SCTS: Final = 8
-_NO_TEXT: Final = "the certificate's issuer of the identity is no text"
+_NO_TEXT: Final = "a name in the certificate is no text"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -93,7 +93,10 @@ def _any_purpose(policy: verification.ExtensionPolicy) -> verification.Extension
 
 def may_issue(issuer: x509.Certificate, purpose: ObjectIdentifier) -> bool:
     """Whether certificates for that purpose are good from this issuer; one that names none is for all."""
-    purposes = _extension(issuer, x509.ExtendedKeyUsage)
+    try:
+        purposes = _extension(issuer, x509.ExtendedKeyUsage)
+    except Refusal:  # nobody knows what it is for
+        return False
     return purposes is None or not {purpose, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}.isdisjoint(purposes)
 
 
@@ -133,7 +136,7 @@ def _is_logged(
         struct.pack("!BBQH", 0, 0, milliseconds, 1) + entry + struct.pack("!H", len(extensions)) + extensions
     )
     return is_usual and any(
-        log.log_id == sct.log_id and log.valid.covers(moment) and log.signed(sct.signature, signed)
+        log.log_id == sct.log_id and log.valid.covers(moment) and log.has_signed(sct.signature, signed)
         for log in logs
     )
 
@@ -167,8 +170,8 @@ def _source(certificate: x509.Certificate, issuer: str) -> SourceRepository:
         return SourceRepository()
     if repository is None and owner is None:
         return _older_source(path or "", issuer)
-    agrees = path is None or (_is_below(repository, path) and _is_below(owner, path.partition("/")[0]))
-    return SourceRepository(repository, owner) if agrees else SourceRepository()
+    in_one_voice = path is None or (_agrees(repository, path) and _agrees(owner, path.partition("/")[0]))
+    return SourceRepository(repository, owner) if in_one_voice else SourceRepository()
 
 
 def _older_source(path: str, issuer: str) -> SourceRepository:
@@ -179,7 +182,8 @@ def _older_source(path: str, issuer: str) -> SourceRepository:
     return SourceRepository(f"{_GITHUB}/{path}", f"{_GITHUB}/{owner}")
 
 
-def _is_below(url: str | None, path: str) -> bool:
+def _agrees(url: str | None, path: str) -> bool:
+    """Whether the newer field, if there is one, says the same as the older."""
     return url is None or url.endswith(f"/{path}")
 
 

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,8 @@ from schedkit.model.images import DEFAULT_REGISTRY, Repository, canonical_prefix
 from schedkit.oci.authentication import Login
 from schedkit.oci.errors import Unauthorized
 from schedkit.oci.mirrors import longest_prefix
+
+T = TypeVar("T")
 
 _LARGEST_FILE = 1024 * 1024
 # Docker's own name for its registry, from a time before there were others
@@ -89,17 +92,20 @@ def _read(path: Path) -> _File | None:
 
 def _find(file: _File, repository: Repository) -> Login | None:
     """A helper for this registry, then the entry with the longest prefix, then the helper for all others."""
-    helpers_by_host = {_normal(key): name for key, name in file.cred_helpers.items()}
-    helper = helpers_by_host.get(repository.registry)
+    helper = _by_name(file.cred_helpers).get(repository.registry)
     if helper is not None:
         return _ask_helper(helper, repository.registry)
-    # of several names of Docker's registry, the login under its own counts
-    entries = {_normal(key): file.auths[key] for key in sorted(file.auths, key=_OWN_KEYS.__contains__)}
+    entries = _by_name(file.auths)
     prefix = longest_prefix(str(repository), entries)
     login = _parse_entry(entries[prefix], prefix) if prefix else None
     if login is None and file.creds_store:
         return _ask_helper(file.creds_store, repository.registry)
     return login
+
+
+def _by_name(found: Mapping[str, T]) -> dict[str, T]:
+    """By prefix of repositories; of several names of Docker's registry, what stands under its own counts."""
+    return {_normal(key): found[key] for key in sorted(found, key=_OWN_KEYS.__contains__)}
 
 
 def _normal(key: str) -> str:

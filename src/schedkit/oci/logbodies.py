@@ -160,7 +160,7 @@ def _recorded(entry: LogEntry, *, enveloped: bool) -> Recorded:
     kind = f"{body.kind} {body.api_version}"
     if entry.kind not in (None, kind):
         raise Refusal(Step.ENTRY, f"the log entry is said to be {entry.kind!r}, and is {kind[:80]!r}")
-    readers = _READERS if enveloped else _LAYER_READERS
+    readers = _ENVELOPE_READERS if enveloped else _LAYER_READERS
     if kind not in readers:
         what = "an envelope" if enveloped else "a layer"
         why = f"log entries of the kind {kind[:80]!r} are not accepted for {what}"
@@ -243,7 +243,7 @@ def _pem(text: str) -> bytes:
 
 _Readers = dict[str, Callable[[object], Recorded]]
 # those that signers write; others that would do are refused until somebody writes them
-_READERS: Final[_Readers] = {
+_ENVELOPE_READERS: Final[_Readers] = {
     "hashedrekord 0.0.2": _second_hashedrekord,
     "dsse 0.0.1": _dsse,
     "intoto 0.0.2": _in_toto,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from schedkit.model.trust import Refusal, Step
@@ -62,16 +63,27 @@ def _stamped_by(authority: Authority, stamp: bytes, signature: bytes) -> dt.date
     """The time in the timestamp, if this authority made it for this signature."""
     import rfc3161_client as rfc3161  # noqa: PLC0415 - most signatures have none, and it costs 20 ms
 
-    if not all(may_issue(one, ExtendedKeyUsageOID.TIME_STAMPING) for one in authority.certificates[1:]):
-        return None
-    builder = rfc3161.VerifierBuilder(roots=[authority.certificates[-1]])
-    if len(authority.certificates) > 1:
-        builder = builder.tsa_certificate(authority.certificates[0])
-    for certificate in authority.certificates[1:-1]:
-        builder = builder.add_intermediate_certificate(certificate)
+    leaf = authority.certificates[0] if len(authority.certificates) > 1 else None
+    verifier = rfc3161.VerifierBuilder(
+        tsa_certificate=leaf,
+        intermediates=list(authority.certificates[1:-1]),
+        roots=[authority.certificates[-1]],
+    ).build()
     try:
         response = rfc3161.decode_timestamp_response(stamp)
-        builder.build().verify_message(response, signature)
+        verifier.verify_message(response, signature)
+        issuers = _issuers(authority, response.signed_data.certificates)
     except (*UNREADABLE, rfc3161.VerificationError):
         return None
+    if not all(may_issue(one, ExtendedKeyUsageOID.TIME_STAMPING) for one in issuers):
+        return None
     return response.tst_info.gen_time
+
+
+def _issuers(authority: Authority, brought: Iterable[bytes]) -> list[x509.Certificate]:
+    """All that can stand above the timestamp's certificate: an authority may be its root alone.
+
+    The library then takes those between from the timestamp, which brings its own certificate as well.
+    """
+    listed = authority.certificates[1:] or authority.certificates
+    return [*listed, *map(x509.load_der_x509_certificate, brought)]

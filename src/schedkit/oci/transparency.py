@@ -61,7 +61,7 @@ def _check_promise(entry: LogEntry, promise: bytes, log: Log) -> None:
     """The log signed that it will have this entry, at this position, from this time on."""
     if entry.integrated is None:
         raise _refusal("the log entry has a promise, but no time that it could be about")
-    if not log.signed(promise, promised(entry)):
+    if not log.has_signed(promise, promised(entry)):
         raise _refusal("the log's promise was not made for this entry, or not by this log")
 
 
@@ -112,7 +112,7 @@ def _is_by(line: str, note: str, log: Log, *, named: bool) -> bool:
     if match is None or (named and match["name"] != log.host):
         return False
     signed = base64_bytes(match["signature"], "the checkpoint's signature", limit=1024)
-    return signed[:4] == log.log_id[:4] and log.signed(signed[4:], note.encode())
+    return signed[:4] == log.log_id[:4] and log.has_signed(signed[4:], note.encode())
 
 
 def root_above(leaf: bytes, proof: InclusionProof) -> bytes | None:

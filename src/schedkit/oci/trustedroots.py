@@ -67,8 +67,8 @@ class Log(msgspec.Struct, frozen=True):
     prehashed: bool = False
     """Whether the key, an Ed25519, signs hashes (Ed25519ph)."""
 
-    def signed(self, signature: bytes, message: bytes) -> bool:
-        """Whether the log did."""
+    def has_signed(self, signature: bytes, message: bytes) -> bool:
+        """Whether this log signed the message."""
         return is_signed(self.key, signature, message, prehashed=self.prehashed)
 
 
@@ -100,12 +100,12 @@ class _Period(_Part, frozen=True):
     end: dt.datetime | None = None
 
 
-_Word = str | int | None  # of a list of words, which protobuf lets writers number
+_Enum = str | int | None  # protobuf's JSON has its name or its number
 
 
 class _Key(_Part, frozen=True):
     raw_bytes: bytes
-    key_details: _Word = None
+    key_details: _Enum = None
     valid_for: _Period | None = None
 
 
@@ -117,7 +117,7 @@ class _Log(_Part, frozen=True):
     public_key: _Key
     log_id: _LogId
     base_url: str = ""  # cosign 2 writes none
-    hash_algorithm: _Word = None
+    hash_algorithm: _Enum = None
     checkpoint_key_id: _LogId | None = None
     operator: str | None = None
 
@@ -162,8 +162,6 @@ def parse_root(document: bytes) -> TrustedRoot:
         raise
     except InvalidDocument as error:
         raise InvalidRoot(f"it is no trusted root: {error}; {_REMEDY}") from error
-    except UNREADABLE as error:
-        raise InvalidRoot(f"it is no trusted root: {error}") from error
 
 
 def _root(root: _Root, document: bytes) -> TrustedRoot:
@@ -179,7 +177,16 @@ def _root(root: _Root, document: bytes) -> TrustedRoot:
 
 
 def _each(parts: Sequence[P], name: str, read: Callable[[P, str], T]) -> tuple[T, ...]:
-    return tuple(read(part, f"{name}[{at}]") for at, part in enumerate(parts))
+    return tuple(_read(part, f"{name}[{at}]", read) for at, part in enumerate(parts))
+
+
+def _read(part: P, where: str, read: Callable[[P, str], T]) -> T:
+    try:
+        return read(part, where)
+    except InvalidRoot:
+        raise
+    except UNREADABLE as error:
+        raise InvalidRoot(f"{where} cannot be read: {error}; {_REMEDY}") from error
 
 
 def _authority(authority: _Authority, where: str) -> Authority:
@@ -199,14 +206,14 @@ def _log(log: _Log, where: str) -> Log:
 
 def _period(period: _Period | None, where: str) -> Period:
     """Nobody is trusted since ever: a period that lost its beginning would make an old key good again."""
-    start = _in_utc(period.start) if period is not None else None
+    start = _in_utc(period.start, where) if period is not None else None
     if period is None or start is None:
         raise InvalidRoot(f"{where} has no validFor.start; write since when it is trusted")
-    return Period(start, _in_utc(period.end))
+    return Period(start, _in_utc(period.end, where))
 
 
-def _in_utc(moment: dt.datetime | None) -> dt.datetime | None:
+def _in_utc(moment: dt.datetime | None, where: str) -> dt.datetime | None:
     """A time without a zone would make comparisons fail later on."""
     if moment is not None and moment.tzinfo is None:
-        raise InvalidRoot(f"the time {moment.isoformat()} has no zone; write it with Z")
+        raise InvalidRoot(f"{where} has the time {moment.isoformat()} without a zone; write it with Z")
     return moment

@@ -16,7 +16,17 @@ import msgspec
 from cryptography import x509
 
 from schedkit.model.images import Digest, Reference, Repository
-from schedkit.model.trust import Mode, NamedFile, Refusal, Rule, Step, TrustPolicy, Verified, _attest
+from schedkit.model.trust import (
+    Mode,
+    NamedFile,
+    Refusal,
+    Rule,
+    SourceRepository,
+    Step,
+    TrustPolicy,
+    Verified,
+    _attest,
+)
 from schedkit.oci import certificates, evidence, logbodies, signatures, statements, timestamps, transparency
 from schedkit.oci.deadlines import within
 from schedkit.oci.errors import Refused
@@ -188,18 +198,28 @@ def _check_signer(named: certificates.Named, question: Question) -> None:
     """Step 13: one identity of the rule is the signer's."""
     issuer, subject, source = named.issuer, named.subject, named.source
     identities = question.rule.identities
-    if any(one.matches(issuer=issuer, subject=subject, source=source) for one in identities):
-        return
-    who = f"it was signed by {subject[:120]!r}, says {issuer[:120]!r}"
-    if any(one.names(issuer=issuer, subject=subject) for one in identities):
-        ran_for = f"{source.url or 'nobody says which'} of {source.owner or 'nobody says whom'}"
-        raise Refusal(
-            Step.SIGNER,
-            f"{who}, which ran for the repository {ran_for[:200]}, and the policy asks for another; add its"
-            f" sourceRepository or sourceRepositoryOwner for {question.repository} if you trust it",
-        )
+    if not any(one.matches(issuer=issuer, subject=subject, source=source) for one in identities):
+        raise Refusal(Step.SIGNER, _stranger(named, question))
+
+
+def _stranger(named: certificates.Named, question: Question) -> str:
+    """Who signed, why the rule does not trust them, and what to write for whoever does."""
+    who = f"it was signed by {named.subject[:120]!r}, says {named.issuer[:120]!r}"
+    identities = question.rule.identities
+    if any(one.names(issuer=named.issuer, subject=named.subject) for one in identities):
+        return f"{who}, {_caller(named.source)} for {question.repository} if you trust it"
     why = f"whom the policy does not name for {question.repository}"
-    raise Refusal(Step.SIGNER, f"{who}, {why}; add them to its identities if you trust them")
+    return f"{who}, {why}; add them to its identities if you trust them"
+
+
+def _caller(source: SourceRepository) -> str:
+    """Whom a workflow of the right name ran for, which the policy does not want, and what to do."""
+    if source == SourceRepository():
+        why = "in a certificate that does not say for which repository it ran, and the policy asks"
+        return f"{why}; add an identity without sourceRepository and sourceRepositoryOwner"
+    ran_for = f"{source.url or '(not named)'} of {source.owner or '(not named)'}"
+    why = f"which ran for the repository {ran_for[:200]}, and the policy asks for another"
+    return f"{why}; add its sourceRepository or sourceRepositoryOwner"
 
 
 def _judge_key(signed: SignedStatement, question: Question) -> Verified:

@@ -20,7 +20,7 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True):
     who: str  # the key's file, or the subject
     issuer: str | None = None  # of an identity
     source_repository: str | None = None  # that a workflow has to run for; null: any
-    source_owner: str | None = None  # of that repository; null: any
+    source_repository_owner: str | None = None  # of that repository; null: any
 
 
 class RootFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def _identity(repositories: str, one: Identity) -> Signer:
         who=_words(one.subject),
         issuer=_words(one.issuer),
         source_repository=_words(one.repository) if one.repository else None,
-        source_owner=_words(one.owner) if one.owner else None,
+        source_repository_owner=_words(one.owner) if one.owner else None,
     )
 
 
@@ -113,5 +113,6 @@ def text(shown: TrustShown) -> list[Block]:
 
 
 def _source(signer: Signer) -> str:
-    asked = (signer.source_repository, signer.source_owner)
+    owner = signer.source_repository_owner
+    asked = (signer.source_repository, owner and f"owned by {owner}")
     return ", ".join(filter(None, asked)) or "-"
