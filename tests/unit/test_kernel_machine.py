@@ -74,6 +74,24 @@ def test_a_machine_is_observed_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     assert "cannot be read" in facts.btf.problem
 
 
+def test_what_can_be_traced_is_there_not_there_or_not_ours_to_see(tmp_path: Path) -> None:
+    assert machine.shows_tracing(tmp_path) is False
+
+    put(tmp_path, "sys/kernel/tracing/available_events", b"")
+    assert machine.shows_tracing(tmp_path) is machine.observe(tmp_path).shows_tracing is True
+
+
+def test_a_folder_that_is_roots_alone_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    put(tmp_path, "sys/kernel/tracing/available_events", b"")
+    (tmp_path / "sys/kernel/tracing").chmod(0)
+    myself = os.geteuid()
+    os.seteuid(myself or 65534)
+    try:
+        assert machine.shows_tracing(tmp_path) is None
+    finally:
+        os.seteuid(myself)
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(None, "cannot be read"), (b"PNG", "is no config of a kernel"), (b"", "is no config")],

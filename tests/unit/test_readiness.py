@@ -34,6 +34,7 @@ KERNEL = KernelFacts(
     symbols=frozenset(KFUNCS),
     config=CONFIG,
     capabilities=frozenset({"CAP_BPF", "CAP_SYS_ADMIN", "CAP_PERFMON"}),
+    shows_tracing=True,
 )
 PODMAN = RuntimeFacts("podman", "/run/podman/podman.sock", version="4.3.1", allows_bpf=True)
 CONTAINERD = RuntimeFacts("containerd", "/run/containerd/containerd.sock", version="1.6.20", allows_bpf=True)
@@ -59,7 +60,11 @@ def failures(facts: Facts) -> dict[str, Finding]:
 
 def test_a_machine_that_has_everything_passes_every_check_that_applies() -> None:
     demanding = image(
-        options=("BPF",), reads_config=True, capabilities=("CAP_BPF",), kfuncs=("scx_bpf_kick_cpu",)
+        options=("BPF",),
+        reads_config=True,
+        reads_tracing=True,
+        capabilities=("CAP_BPF",),
+        kfuncs=("scx_bpf_kick_cpu",),
     )
 
     statuses = {finding.id: finding.status.value for finding in examine(demanding)}
@@ -70,7 +75,21 @@ def test_a_machine_that_has_everything_passes_every_check_that_applies() -> None
 def test_what_nobody_knows_about_an_image_is_not_checked() -> None:
     skipped = {finding.id for finding in examine(READY) if finding.status.value == "skip"}
 
-    assert skipped == {"image.config", "image.kfuncs", "image.boot_config", "image.capabilities"}
+    assert skipped == {
+        "image.config",
+        "image.kfuncs",
+        "image.boot_config",
+        "image.tracing",
+        "image.capabilities",
+    }
+
+
+def test_who_may_not_look_does_not_say_that_nothing_can_be_traced() -> None:
+    hidden = msgspec.structs.replace(
+        image(reads_tracing=True), kernel=msgspec.structs.replace(KERNEL, shows_tracing=None)
+    )
+
+    assert failures(hidden) == {}
 
 
 def test_the_contracts_checks_are_there_and_no_id_is_used_twice() -> None:
@@ -240,6 +259,14 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
             {"kernel.config_location", "image.boot_config"},
             "the kernel's config is nowhere",
             id="an image that reads the kernel's config, which is nowhere",
+        ),
+        pytest.param(
+            msgspec.structs.replace(
+                image(reads_tracing=True), kernel=msgspec.structs.replace(KERNEL, shows_tracing=False)
+            ),
+            {"image.tracing"},
+            "scx_rusty reads /sys/kernel/tracing, and nothing is mounted there",
+            id="an image that reads what can be traced, which is not mounted",
         ),
     ],
 )

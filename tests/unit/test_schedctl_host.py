@@ -20,12 +20,14 @@ from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.host import HostObservation
-from schedkit.model.imageconfigs import MIN_KERNEL, ImageConfig, Run
-from schedkit.model.images import Digest, parse_reference
+from schedkit.model.imageconfigs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
+from schedkit.model.images import Descriptor, Digest, parse_reference
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import AwaitFree, Discard, Known, Stop
+from schedkit.model.manifests import Manifest
 from schedkit.model.owners import Hold, Process, Proof
 from schedkit.oci.inspection import Inspected
+from schedkit.oci.sources import Content
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError
@@ -46,8 +48,9 @@ from schedkit.schedctl import (
     stop,
     switch,
 )
-from schedkit.schedctl.choosing import Chosen
+from schedkit.schedctl.choosing import Chosen, choose_image, needs_tracing
 from schedkit.schedctl.errors import ExitCode, Problem, explain
+from schedkit.schedctl.fetching import Fetchable
 from schedkit.schedctl.hosts import Found, Look, Survey
 from schedkit.schedctl.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
 from schedkit.schedctl.launching import SchedulerRun
@@ -435,9 +438,12 @@ def test_capabilities_that_nobody_knows_are_a_warning_where_others_are_taken_awa
     unlisted = Chosen(LISTED.reference, None)
     least = Order(least_privilege=True)
 
-    assert orders.warnings(known, least) == orders.warnings(LISTED, Order()) == []
-    assert orders.warnings(unlisted, least)[0].startswith("which capabilities fifo needs is not known")
-    assert "CAP_BPF and CAP_PERFMON" in orders.warnings(LISTED, least)[0]
+    def told(chosen: Chosen, order: Order) -> list[str]:
+        return orders.warnings(chosen, order, UNLABELLED, Path("/nowhere"))
+
+    assert told(known, least) == told(LISTED, Order()) == []
+    assert told(unlisted, least)[0].startswith("which capabilities fifo needs is not known")
+    assert "CAP_BPF and CAP_PERFMON" in told(LISTED, least)[0]
 
 
 def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_path: Path) -> None:
@@ -446,20 +452,77 @@ def test_the_kernels_config_is_shown_where_libbpf_looks_unless_proc_has_it(tmp_p
     config.write_text("CONFIG_BPF=y\n")
     sockets = Mount(str(tmp_path / "var/run/scx"), "/var/run/scx")
 
-    assert mounts(tmp_path, "6.18") == (sockets, Mount(str(config), "/boot/config-6.18", read_only=True))
+    assert mounts(tmp_path, "6.18", tracing=False) == (
+        sockets,
+        Mount(str(config), "/boot/config-6.18", read_only=True),
+    )
 
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_BPF=y\n"))
-    assert mounts(tmp_path, "6.18") == (sockets,)
+    assert mounts(tmp_path, "6.18", tracing=False) == (sockets,)
 
 
-def test_what_the_kernel_can_trace_is_shown_where_the_machine_has_it_mounted(tmp_path: Path) -> None:
+def test_what_the_kernel_can_trace_is_shown_to_who_needs_it_where_the_machine_has_it(tmp_path: Path) -> None:
     tracing = tmp_path / "sys/kernel/tracing"
+    shown = Mount(str(tracing), "/sys/kernel/tracing", read_only=True)
     tracing.mkdir(parents=True)
-    assert len(mounts(tmp_path, "6.18")) == 1
+    assert shown not in mounts(tmp_path, "6.18", tracing=True)
 
     (tracing / "available_events").touch()
-    assert Mount(str(tracing), "/sys/kernel/tracing", read_only=True) in mounts(tmp_path, "6.18")
+    assert shown in mounts(tmp_path, "6.18", tracing=True)
+    assert shown not in mounts(tmp_path, "6.18", tracing=False)
+
+
+TRACES = Listed("scx_lavd", Entry("registry.example/lavd:2", needs=Needs(tracing=True)), "test")
+UNLABELLED = ImageConfig("amd64", "linux")
+
+
+def labelled(value: str) -> ImageConfig:
+    return ImageConfig("amd64", "linux", config=Run(labels={NEEDS_TRACING: value}))
+
+
+@pytest.mark.parametrize(
+    ("word", "config", "is_needed"),
+    [
+        pytest.param("scx_lavd", UNLABELLED, True, id="by its name"),
+        pytest.param("registry.example/lavd:1", UNLABELLED, True, id="by its repository, in another version"),
+        pytest.param("registry.example/copy/lavd:1", UNLABELLED, False, id="an image that nobody knows"),
+        pytest.param("registry.example/own:1", labelled("true"), True, id="an image that says so itself"),
+        pytest.param("scx_lavd", labelled("false"), False, id="an image that knows better"),
+        pytest.param("scx_lavd", labelled("maybe"), True, id="a label that says nothing"),
+        pytest.param("registry.example/own:1", labelled("maybe"), False, id="only a label that says nothing"),
+    ],
+)
+def test_who_needs_what_the_kernel_can_trace(word: str, config: ImageConfig, is_needed: bool) -> None:
+    chosen = choose_image({"scx_lavd": TRACES}, word)
+
+    assert needs_tracing(chosen, config) is is_needed
+
+
+def test_doctor_and_run_mean_the_same_images(tmp_path: Path) -> None:
+    chosen, own = choose_image({"scx_lavd": TRACES}, "registry.example/own:1"), labelled("true")
+    digest = Digest(f"sha256:{'0' * 64}")
+    tracing = tmp_path / "sys/kernel/tracing"
+    tracing.mkdir(parents=True)
+    (tracing / "available_events").touch()
+    part = Descriptor("application/octet-stream", digest, 0)
+    found = Fetchable(chosen.reference.pinned(digest), Content(part, b""), Manifest(2, part), b"", own)
+
+    spec = orders.specify(chosen, Order(), found, image="x", signed=None, policy=None, root=tmp_path)
+
+    assert "/sys/kernel/tracing" in {mount.target for mount in spec.mounts}
+    assert imageneeds.describe(chosen, Inspected(digest, (), own, ())).reads_tracing
+    assert not imageneeds.describe(chosen, None).reads_tracing
+    assert imageneeds.describe(choose_image({"scx_lavd": TRACES}, "scx_lavd"), None).reads_tracing
+
+
+def test_who_runs_it_where_nothing_can_be_traced_is_told_before_it_fails(tmp_path: Path) -> None:
+    chosen = choose_image({"scx_lavd": TRACES}, "scx_lavd")
+
+    [told] = orders.warnings(chosen, Order(), UNLABELLED, tmp_path)
+
+    assert told.startswith("scx_lavd reads what the kernel can trace")
+    assert "`mount -t tracefs tracefs /sys/kernel/tracing`" in told
 
 
 def test_the_capabilities_of_the_catalog_are_added_to_what_all_need() -> None:

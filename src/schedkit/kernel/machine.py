@@ -8,6 +8,7 @@ from pathlib import Path
 from schedkit.kernel import files, parsing, sysfs, types
 from schedkit.model.facts import Config, KernelFacts
 
+TRACING = Path("sys/kernel/tracing")
 _CONFIG_LIMIT = 4 << 20
 _ARCHITECTURES = {"X86_64": "x86_64", "ARM64": "aarch64"}  # by the option that a config has for it
 
@@ -24,7 +25,19 @@ def observe(root: Path) -> KernelFacts:
         config=find_config(root, system.release),
         capabilities=parsing.capabilities(files.text(root / "proc/self/status") or ""),
         isolated_cpus=parsing.isolated_from_scheduling(files.text(root / "proc/cmdline") or ""),
+        shows_tracing=shows_tracing(root),
     )
+
+
+def shows_tracing(root: Path) -> bool | None:
+    """Whether the kernel lists what can be traced; None: we may not look, as root alone may."""
+    try:
+        (root / TRACING / "available_events").stat()
+    except PermissionError:
+        return None
+    except OSError:
+        return False
+    return True
 
 
 def describe(*, config: Path | None, btf: Path | None) -> KernelFacts:

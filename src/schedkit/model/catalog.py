@@ -56,6 +56,7 @@ class Needs(Fact, frozen=True):
     writable_run: bool | None = None  # /run/scx: without it, it ends as soon as it is attached
     capabilities: Annotated[tuple[Capability, ...], msgspec.Meta(max_length=64)] | None = None
     kernel_options: Annotated[tuple[KernelOption, ...], msgspec.Meta(max_length=64)] | None = None
+    tracing: bool | None = None  # what the kernel can trace: tracefs, in /sys/kernel/tracing
 
 
 class CpuContract(Fact, frozen=True):

@@ -236,6 +236,19 @@ def config_is_there_for_the_image(facts: Facts) -> Answer:
     return _passed(facts.kernel.config.path)
 
 
+def tracing_is_there_for_the_image(facts: Facts) -> Answer:
+    """Where it is mounted, `schedctl run` shows it to the containers of such images."""
+    if facts.image is None or not facts.image.reads_tracing:
+        return _skipped("the image is not known to read what the kernel can trace")
+    if facts.kernel.state is None:
+        return _skipped("this kernel does not run here")
+    if facts.kernel.shows_tracing is None:
+        return _skipped("/sys/kernel/tracing is not for this user to read")
+    if facts.kernel.shows_tracing:
+        return _passed("/sys/kernel/tracing")
+    return _failed(f"{facts.image.name} reads /sys/kernel/tracing, and nothing is mounted there")
+
+
 def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
     """Libbpf looks each function up in BTF; one that is not there, or described wrongly, ends the load."""
     image, btf = facts.image, facts.kernel.btf

@@ -30,6 +30,7 @@ class KernelFacts(msgspec.Struct, frozen=True):
     config: Config | None = None
     capabilities: frozenset[str] | None = None  # ours
     isolated_cpus: str = ""
+    shows_tracing: bool | None = None  # in /sys/kernel/tracing, where it lists what can be traced
 
 
 class RuntimeFacts(msgspec.Struct, frozen=True):
@@ -51,6 +52,7 @@ class ImageNeeds(msgspec.Struct, frozen=True):
     architectures: tuple[str, ...] = ()  # as the kernel names them; empty: nobody says
     options: tuple[str, ...] = ()  # of the kernel's config
     reads_config: bool = False  # of the running kernel, to fit itself to it
+    reads_tracing: bool = False  # what the running kernel can trace
     capabilities: tuple[str, ...] = ()  # with their CAP_; empty: nobody says
     kfuncs: tuple[
         str, ...

@@ -11,6 +11,7 @@ from schedkit.model.images import Platform
 
 LARGEST: Final = 1 << 20
 MIN_KERNEL: Final = "org.schedkit.scheduler.kernel.min-version"
+NEEDS_TRACING: Final = "org.schedkit.scheduler.needs.tracing"  # true or false
 OCI: Final = "org.opencontainers.image"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -41,6 +42,11 @@ class ImageConfig(msgspec.Struct, frozen=True):
     def labels(self) -> dict[str, str]:
         """All labels."""
         return self.config.labels or {}
+
+    @property
+    def needs_tracing(self) -> bool | None:
+        """Whether its program must see what the kernel can trace, by its label; None: it does not say."""
+        return {"true": True, "false": False}.get(self.labels.get(NEEDS_TRACING, ""))
 
 
 def parse_config(data: bytes) -> ImageConfig:

@@ -202,6 +202,13 @@ CHECKS: tuple[Check, ...] = (
         checks.config_is_there_for_the_image,
     ),
     Check(
+        "image.tracing",
+        "What the kernel can trace is there for the image to read",
+        Severity.ERROR,
+        "`mount -t tracefs tracefs /sys/kernel/tracing`; if that fails, boot a kernel with CONFIG_FTRACE=y",
+        checks.tracing_is_there_for_the_image,
+    ),
+    Check(
         "image.capabilities",
         "We have the capabilities that the image needs",
         Severity.ERROR,

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from schedkit.model.catalog import Entry, Needs
-from schedkit.model.imageconfigs import MIN_KERNEL, OCI
+from schedkit.model.imageconfigs import MIN_KERNEL, NEEDS_TRACING, OCI
 from schedkit.model.measurements import Findings
 
 _OWN_FIELDS: Final = ("version", "measured")
@@ -102,6 +102,7 @@ def labels(name: str, version: str, known: Entry) -> dict[str, str]:
         f"{OCI}.source": source if is_folder else None,
         f"{OCI}.version": version,
         MIN_KERNEL: known.min_kernel,
+        NEEDS_TRACING: "true" if known.needs and known.needs.tracing else None,
     }
     return {key: value for key, value in found.items() if value is not None}
 

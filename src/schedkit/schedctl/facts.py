@@ -42,6 +42,7 @@ class NeedsFacts(msgspec.Struct, frozen=True):
     writable_run: bool | None
     capabilities: tuple[str, ...] | None
     kernel_options: tuple[str, ...] | None  # of the kernel's config, without CONFIG_
+    tracing: bool | None  # what the kernel can trace, in /sys/kernel/tracing
 
 
 class CpuFacts(msgspec.Struct, frozen=True):
@@ -77,9 +78,7 @@ def facts(listed: Listed) -> Facts:
         name=listed.name,
         image=entry.image_uri,
         origin=listed.origin,
-        needs=NeedsFacts(
-            needs.host_pid, needs.boot_config, needs.writable_run, needs.capabilities, needs.kernel_options
-        ),
+        needs=NeedsFacts(**msgspec.structs.asdict(needs)),
         cpu_contract=_cpu(entry.cpu_contract),
         measured=entry.measured if entry.measured is None else bool(entry.measured),
         measurement=_measurement(entry.measured),
@@ -159,6 +158,7 @@ def _needs(needs: NeedsFacts) -> list[str]:
         "the host's process ids": needs.host_pid,
         "the kernel's configuration in /boot": needs.boot_config,
         "a writable /run/scx": needs.writable_run,
+        "what the kernel can trace in /sys/kernel/tracing": needs.tracing,
     }
     lines = [
         what if is_needed else f"not {what}" for what, is_needed in wanted.items() if is_needed is not None

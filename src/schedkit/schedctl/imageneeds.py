@@ -13,7 +13,7 @@ from schedkit.oci.errors import RegistryError
 from schedkit.oci.inspection import Inspected, inspect
 from schedkit.oci.layerfiles import programs
 from schedkit.schedctl import wiring
-from schedkit.schedctl.choosing import Chosen, choose_image
+from schedkit.schedctl.choosing import Chosen, choose_image, needs_tracing
 from schedkit.schedctl.settings import Settings
 
 
@@ -44,6 +44,7 @@ def describe(
         architectures=tuple(map(machine_of, built or (entry.architectures if entry else None) or ())),
         options=needs.kernel_options or (),
         reads_config=bool(needs.boot_config),
+        reads_tracing=needs_tracing(chosen, inspected.config if inspected else None),
         capabilities=tuple(f"CAP_{each.removeprefix('CAP_')}" for each in needs.capabilities or ()),
         kfuncs=tuple(sorted(called)),
         problem=problem,

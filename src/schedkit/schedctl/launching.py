@@ -119,7 +119,7 @@ class Launch:
         What is doubtful about how it is run is told now: it may be why it fails.
         """
         order = self.asked.order
-        for doubt in orders.warnings(self.asked.chosen, order):
+        for doubt in orders.warnings(self.asked.chosen, order, self.ready.found.config, wiring.ROOT):
             tell(f"Warning: {doubt}")
         stdin = standard_input() if order.after is After.FOLLOW else None
         spec = replace(self.spec, name=name, has_input=stdin is not None)

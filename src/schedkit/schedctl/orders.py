@@ -8,17 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedkit.kernel import machine
+from schedkit.model.imageconfigs import ImageConfig
 from schedkit.model.images import Reference
 from schedkit.model.lifecycle import After
 from schedkit.model.trust import Verified
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
 from schedkit.schedctl import labels
-from schedkit.schedctl.choosing import Chosen
+from schedkit.schedctl.choosing import Chosen, needs_tracing
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.fetching import Fetchable
 
 _SOCKETS = "var/run/scx"  # where schedulers offer their statistics
-_TRACING = "sys/kernel/tracing"
+_NO_TRACING = (
+    "{} reads what the kernel can trace, and nothing is mounted in /sys/kernel/tracing: if it fails, "
+    "`mount -t tracefs tracefs /sys/kernel/tracing`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,7 @@ def specify(
         args=arguments(chosen, order),
         labels=describe(chosen, order, found.reference, signed, policy),
         privileges=privileges(chosen) if order.least_privilege else Privileged(),
-        mounts=mounts(root, os.uname().release),
+        mounts=mounts(root, os.uname().release, tracing=needs_tracing(chosen, found.config)),
     )
 
 
@@ -109,8 +113,14 @@ def privileges(chosen: Chosen) -> LeastPrivilege:
     return LeastPrivilege(tuple(dict.fromkeys((*usual, *more))))
 
 
-def warnings(chosen: Chosen, order: Order) -> list[str]:
-    """What a user should know who gives a scheduler only the capabilities that the catalog lists."""
+def warnings(chosen: Chosen, order: Order, config: ImageConfig, root: Path) -> list[str]:
+    """What may be why the scheduler fails: it is told before that."""
+    lacks = needs_tracing(chosen, config) and not machine.shows_tracing(root)
+    return [*_unknown_capabilities(chosen, order), *([_NO_TRACING.format(name_of(chosen))] if lacks else [])]
+
+
+def _unknown_capabilities(chosen: Chosen, order: Order) -> list[str]:
+    """For who gives a scheduler only the capabilities that the catalog lists."""
     needs = chosen.listed.entry.needs if chosen.listed else None
     if not order.least_privilege or (needs and needs.capabilities is not None):
         return []
@@ -118,12 +128,15 @@ def warnings(chosen: Chosen, order: Order) -> list[str]:
     return [f"which capabilities {name_of(chosen)} needs is not known: it has {given}, which may be too few"]
 
 
-def mounts(root: Path, release: str) -> tuple[Mount, ...]:
-    """The folder of sockets, and of the machine what schedulers read and containers do not show."""
+def mounts(root: Path, release: str, *, tracing: bool) -> tuple[Mount, ...]:
+    """The folder of sockets, and of the machine what schedulers read and containers do not show.
+
+    What the kernel can trace only for a scheduler that needs it: it tells about the whole machine.
+    """
     sockets = root / _SOCKETS
     sockets.mkdir(parents=True, exist_ok=True)
     shared = Mount(str(sockets.resolve()), f"/{_SOCKETS}")
-    return (shared, *_config(root, release), *_tracing(root))
+    return (shared, *_config(root, release), *(_tracing(root) if tracing else ()))
 
 
 def _config(root: Path, release: str) -> tuple[Mount, ...]:
@@ -136,7 +149,6 @@ def _config(root: Path, release: str) -> tuple[Mount, ...]:
 
 def _tracing(root: Path) -> tuple[Mount, ...]:
     """Where the kernel lists what can be traced: some schedulers choose their programs by it, or panic."""
-    tracing = root / _TRACING
-    if not (tracing / "available_events").exists():
+    if not machine.shows_tracing(root):
         return ()
-    return (Mount(str(tracing), f"/{_TRACING}", read_only=True),)
+    return (Mount(str(root / machine.TRACING), f"/{machine.TRACING}", read_only=True),)
