@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 from rig import polling
 from schedkit.model.catalog import Entry, Listed, Needs
+from schedkit.model.checks import Outcome
 from schedkit.model.evidence import Leftovers, SchedulerMap
 from schedkit.model.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.host import HostObservation
@@ -24,9 +27,12 @@ from schedkit.model.imageconfigs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, 
 from schedkit.model.images import Descriptor, Digest, parse_reference
 from schedkit.model.kernel import SchedExt, State
 from schedkit.model.lifecycle import AwaitFree, Discard, Known, Stop
-from schedkit.model.manifests import Manifest
+from schedkit.model.manifests import Manifest, render_manifest
 from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.readiness import examine
+from schedkit.oci.contents import content_of, digest_of
 from schedkit.oci.inspection import Inspected
+from schedkit.oci.layout import Layout
 from schedkit.oci.sources import Content
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
@@ -304,6 +310,44 @@ def test_what_an_image_needs_is_its_own_word_before_the_catalogs() -> None:
     assert (unseen.min_kernel, unseen.architectures, unseen.problem) == ("6.12", ("aarch64",), "no network")
     assert (known.kfuncs, unseen.kfuncs) == (("scx_bpf_kick_cpu",), ())
     assert (known.options, known.reads_config, known.capabilities) == (("KALLSYMS_ALL",), True, ("CAP_BPF",))
+
+
+def test_layers_that_cannot_be_read_leave_the_rest_of_the_image_known() -> None:
+    chosen = Chosen(parse_reference("registry.example/x"), None)
+    config = ImageConfig("amd64", "linux", config=Run(labels={MIN_KERNEL: "6.13"}))
+    digest = Digest(f"sha256:{'0' * 64}")
+    layers = [
+        Descriptor(f"application/vnd.oci.image.layer.v1.tar+{kind}", digest, 1) for kind in ("gzip", "zstd")
+    ]
+
+    unread = imageneeds.unreadable(layers, reads_zstd=False)
+    known = imageneeds.describe(chosen, Inspected(digest, (config.platform,), config, ()), unread=unread)
+    found = {each.id: each for each in examine(Facts(KernelFacts(release="6.18"), image=known))}
+
+    assert imageneeds.unreadable(layers[:1], reads_zstd=False) == ""
+    assert imageneeds.unreadable(layers, reads_zstd=True) == ""
+    assert (found["image.found"].status, found["image.min_kernel"].status) == (Outcome.PASS, Outcome.PASS)
+    assert found["image.kfuncs"].status is Outcome.SKIP
+    assert found["image.kfuncs"].detail.startswith("its layers are compressed with zstd")
+
+
+@pytest.mark.skipif("zst" in tarfile.TarFile.OPEN_METH, reason="this Python reads zstd")
+def test_an_image_in_zstd_is_found_and_not_called_broken(tmp_path: Path) -> None:
+    layout, image = Layout(tmp_path), parse_reference("registry.example/x:1")
+    parts = {
+        "application/vnd.oci.image.config.v1+json": b'{"architecture": "amd64", "os": "linux"}',
+        "application/vnd.oci.image.layer.v1.tar+zstd": b"\x28\xb5\x2f\xfd",
+    }
+    config, layer = (Descriptor(kind, digest_of(data), len(data)) for kind, data in parts.items())
+    for part, data in zip((config, layer), parts.values(), strict=True):
+        layout.push_blob(image.repository, part, partial(list[bytes], [data]))
+    manifest = render_manifest(config=config, layers=(layer,))
+    layout.push_manifest(image.repository, content_of(manifest), tag="1")
+
+    known = imageneeds.find_needs(Settings(layout=str(tmp_path)), str(image))
+
+    assert (known.problem, known.architectures) == ("", ("x86_64",))
+    assert "zstd" in known.unread
 
 
 # What changes answer

@@ -253,7 +253,8 @@ def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
     """Libbpf looks each function up in BTF; one that is not there, or described wrongly, ends the load."""
     image, btf = facts.image, facts.kernel.btf
     if image is None or not image.kfuncs:
-        return _skipped("it is not known which functions of sched_ext the image calls")
+        unread = image.unread if image else ""
+        return _skipped(unread or "it is not known which functions of sched_ext the image calls")
     if btf is None or not btf.kfuncs:
         return _skipped("there is no BTF to look at")
     lacking = [name for name in image.kfuncs if name not in btf.kfuncs or name in btf.malformed]

@@ -57,6 +57,7 @@ class ImageNeeds(msgspec.Struct, frozen=True):
     kfuncs: tuple[
         str, ...
     ] = ()  # functions of sched_ext that its programs cannot do without; empty: not known
+    unread: str = ""  # why its programs could not be looked at although the image could
     problem: str = ""  # why the image could not be looked at; then only the catalog speaks
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import tarfile
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from schedkit.model.bpfobjects import required_kfuncs
 from schedkit.model.catalog import Needs
 from schedkit.model.facts import ImageNeeds
 from schedkit.model.imageconfigs import MIN_KERNEL, machine_of, platform_of
+from schedkit.model.images import Descriptor
 from schedkit.oci.errors import RegistryError
 from schedkit.oci.inspection import Inspected, inspect
 from schedkit.oci.layerfiles import programs
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import Chosen, choose_image, needs_tracing
 from schedkit.schedctl.settings import Settings
+
+_READS_ZSTD: Final = "zst" in tarfile.TarFile.OPEN_METH
 
 
 def find_needs(settings: Settings, image: str) -> ImageNeeds:
@@ -23,6 +28,8 @@ def find_needs(settings: Settings, image: str) -> ImageNeeds:
     try:
         with wiring.source(settings) as source:
             inspected = inspect(source, chosen.reference, platform_of(os.uname().machine))
+            if unread := unreadable(inspected.layers):
+                return describe(chosen, inspected, unread=unread)
             found = programs(source, chosen.reference.repository, inspected.layers)
             called = frozenset(name for program in found for name in required_kfuncs(program))
     except RegistryError as error:
@@ -30,8 +37,23 @@ def find_needs(settings: Settings, image: str) -> ImageNeeds:
     return describe(chosen, inspected, called=called)
 
 
+def unreadable(layers: Iterable[Descriptor], *, reads_zstd: bool = _READS_ZSTD) -> str:
+    """Why this Python cannot look into them, by what they say they are; empty: it can."""
+    if reads_zstd or not any(layer.media_type.endswith("zstd") for layer in layers):
+        return ""
+    return (
+        "its layers are compressed with zstd, which Python reads since 3.14: which functions of sched_ext it"
+        " calls is not known. Runtimes read zstd themselves, and `schedctl run` is not affected"
+    )
+
+
 def describe(
-    chosen: Chosen, inspected: Inspected | None, *, called: Collection[str] = (), problem: str = ""
+    chosen: Chosen,
+    inspected: Inspected | None,
+    *,
+    called: Collection[str] = (),
+    unread: str = "",
+    problem: str = "",
 ) -> ImageNeeds:
     """The image's own word before the catalog's, where both have one."""
     entry = chosen.listed.entry if chosen.listed else None
@@ -47,5 +69,6 @@ def describe(
         reads_tracing=needs_tracing(chosen, inspected.config if inspected else None),
         capabilities=tuple(f"CAP_{each.removeprefix('CAP_')}" for each in needs.capabilities or ()),
         kfuncs=tuple(sorted(called)),
+        unread=unread,
         problem=problem,
     )
