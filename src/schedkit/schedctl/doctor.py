@@ -14,7 +14,7 @@ from schedkit.model.facts import Facts, RuntimeFacts
 from schedkit.model.readiness import Finding, Summary, examine, summarize
 from schedkit.runtimes.errors import ContainerRuntimeError, NotPermittedError
 from schedkit.runtimes.port import Runtime
-from schedkit.schedctl import wiring
+from schedkit.schedctl import elsewhere, wiring
 from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.errors import ExitCode
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
@@ -77,12 +77,18 @@ def _facts(root: Path, settings: Settings, driver: str, runtime: Runtime) -> Run
     try:
         version = runtime.version()
     except ContainerRuntimeError as error:
-        # it runs, and whoever may not ask it need not start it
-        remedy = error.hint if isinstance(error, NotPermittedError) else ""
-        return RuntimeFacts(driver, socket, problem=str(error).removesuffix(f"; {error.hint}"), remedy=remedy)
+        problem = str(error).removesuffix(f"; {error.hint}")
+        return RuntimeFacts(driver, socket, problem=problem, remedy=_remedy(root, driver, error))
     return RuntimeFacts(
         driver, socket, version=version, allows_bpf=_allows_bpf(root) if driver == "podman" else None
     )
+
+
+def _remedy(root: Path, driver: str, error: ContainerRuntimeError) -> str:
+    """What is better than to start it: whoever may not ask it need not, and another may run already."""
+    if isinstance(error, NotPermittedError):
+        return error.hint
+    return elsewhere.advice(root, elsewhere.CLUSTERS, tried=str(error)) if driver == "containerd" else ""
 
 
 def _allows_bpf(root: Path) -> bool | None:

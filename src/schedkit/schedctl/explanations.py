@@ -16,7 +16,8 @@ from schedkit.oci.errors import (
     Uncertified,
     Unreachable,
 )
-from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError, NotAnsweringError
+from schedkit.schedctl import elsewhere, wiring
 from schedkit.schedctl.errors import Problem
 
 # what to do next; the first that fits
@@ -34,6 +35,7 @@ _TRUST_REMEDIES = {
     Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
 }
 _MOST_OTHERS = 5
+_NOT_REACHED = (NoSocketError, NotAnsweringError)  # and not those who took the call, or may not be asked
 
 
 @singledispatch
@@ -80,7 +82,13 @@ def _(error: Refusal) -> Problem:
 
 @explain.register
 def _(error: ContainerRuntimeError) -> Problem:
-    return Problem(str(error).removesuffix(f"; {error.hint}"), remedy=error.hint)
+    remedies = (error.hint, _elsewhere(error) if type(error) in _NOT_REACHED else "")
+    return Problem(str(error).removesuffix(f"; {error.hint}"), remedy="; ".join(filter(None, remedies)))
+
+
+def _elsewhere(error: ContainerRuntimeError) -> str:
+    """Which runtimes there are beside one that was not reached at all."""
+    return elsewhere.advice(wiring.ROOT, elsewhere.USUAL + elsewhere.CLUSTERS, tried=str(error))
 
 
 @explain.register

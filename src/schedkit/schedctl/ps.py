@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from schedkit.schedctl import hosts, wiring
+from schedkit.schedctl import elsewhere, hosts, wiring
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.hosts import Found, Look
 from schedkit.schedctl.labels import CATALOG_NAME, DIGEST, SIGNER
@@ -60,9 +60,8 @@ def answer(look: Look) -> Answer:
 def no_runtime(problems: Sequence[str]) -> Problem:
     """What to say when there is nobody to ask."""
     why = "; ".join(problems) or "there is no socket of either"
-    return Problem(
-        "neither Podman nor containerd answers", why=why, remedy="`schedctl doctor` says what to do"
-    )
+    remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), "`schedctl doctor` says more")
+    return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 
 
 def _pid(found: Found) -> str:
