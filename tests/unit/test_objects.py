@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,16 +113,27 @@ def test_the_daemon_set_is_the_golden_one(case: str) -> None:
 
 
 class Recorded(NamedTuple):
-    """The hash of a case's template, from that version on."""
+    """The hash of a case's template, from that version on, and the seal of all lines up to this one."""
 
     version: str
     case: str
     hash: str
+    seal: str = ""
 
 
 def recorded() -> list[Recorded]:
     lines = (TEMPLATES / "hashes.txt").read_text().splitlines()
     return [Recorded(*line.split()) for line in lines if not line.startswith("#")]
+
+
+def sealed(records: Iterable[Recorded]) -> list[Recorded]:
+    """The same with the seals that they ought to have: each depends on every line above it."""
+    seal, found = "", []
+    for each in records:
+        line = f"{seal} {each.version} {each.case} {each.hash}"
+        seal = hashlib.sha256(line.encode()).hexdigest()[:16]
+        found.append(each._replace(seal=seal))
+    return found
 
 
 def changes_of(version: str, changelog: str) -> str:
@@ -147,12 +159,20 @@ def unannounced(records: Iterable[Recorded], changelog: str) -> list[Recorded]:
 def test_pods_are_made_from_the_template_that_was_recorded_last(case: str) -> None:
     actual, _ = rendered(case)
     *_, last = [each.hash for each in recorded() if each.case == case]
+    *_, added = sealed([*recorded(), Recorded(version("schedkit"), case, template_hash(actual))])
 
     assert template_hash(actual) == last, (
         f"the pods of {case} changed, so an upgrade would restart schedulers on whole fleets: undo it, or "
-        "write `restarts schedulers` into CHANGELOG's Unreleased section, and the version, the case and "
-        f"{template_hash(actual)} into a new line below the others of hashes.txt"
+        "write `restarts schedulers` into CHANGELOG's Unreleased section, and into a new line below the "
+        f"others of hashes.txt: {'  '.join(added)}"
     )
+
+
+def test_no_line_above_the_last_was_changed_or_taken_away() -> None:
+    """What pods were made from is history: an edited line would hide a restart, or invent one."""
+    lines = recorded()
+
+    assert [(each.case, each.seal) for each in lines] == [(each.case, each.seal) for each in sealed(lines)]
 
 
 def test_pods_restart_only_in_a_release_that_says_so() -> None:
@@ -181,6 +201,24 @@ def test_a_changed_template_must_be_announced_by_its_own_release(
 ) -> None:
     assert unannounced([FIRST, SECOND], changelog) == expected
     assert unannounced([FIRST, FIRST._replace(case="other")], changelog) == []
+
+
+OLD, OTHER, NEW = sealed([FIRST, FIRST._replace(case="other"), SECOND])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([OLD._replace(hash="ab"), OTHER, NEW], id="an edited old hash"),
+        pytest.param([OLD._replace(version="0.1.1"), OTHER, NEW], id="an edited old version"),
+        pytest.param([OTHER, NEW], id="an old line is gone"),
+        pytest.param([OTHER, OLD, NEW], id="another order"),
+        pytest.param([*sealed([OLD._replace(hash="ab")]), OTHER, NEW], id="an edited line, sealed anew"),
+    ],
+)
+def test_a_seal_breaks_with_any_line_above_it(lines: list[Recorded]) -> None:
+    assert sealed([OLD, OTHER, NEW]) == [OLD, OTHER, NEW]
+    assert sealed(lines) != lines
 
 
 # Claims
