@@ -25,6 +25,7 @@ from rig.cases import (
 from rig.plans import plan
 from schedkit.model.conditions import Reason
 from schedkit.model.fleets import Fleet
+from schedkit.model.images import Digest
 from schedkit.model.observed import ContainerStatus, Observation, Pod
 from schedkit.model.plans import (
     CreateDaemonSet,
@@ -33,7 +34,14 @@ from schedkit.model.plans import (
     WriteStatus,
     plan_daemon_set,
 )
-from schedkit.model.schedext import Condition, ConditionStatus, SchedExt, SchedExtStatus, Verification
+from schedkit.model.schedext import (
+    MAX_PARTS,
+    Condition,
+    ConditionStatus,
+    SchedExt,
+    SchedExtStatus,
+    Verification,
+)
 from schedkit.model.status import compute_status
 from schedkit.model.trust import InvalidPolicy
 from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
@@ -413,6 +421,38 @@ def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> Non
 
     assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
     assert compute_status(at, Fleet()).verification == Verification(policy=ENFORCE.fingerprint, digest=GOOD)
+
+
+def test_a_new_manager_takes_no_answer_back_where_runtimes_name_manifests_of_platforms() -> None:
+    """It does not know yet what the index lists, and what pods run is in no other verdict either."""
+    arm = Digest(f"sha256:{'c' * 64}")
+    before = replace(trusted(), parts=frozenset({NEWER, arm}))
+    at = replace(by_tag(pulled(RUNS_OTHER), pod("node-2", pulled(f"x@{arm}"), image=IMAGE)), verdict=before)
+    written = compute_status(at, Fleet())
+    assert written.verification == Verification(policy=WARN.fingerprint, digest=GOOD, parts=(NEWER, arm))
+
+    restarted = replace(at, verdict=None, schedext=msgspec.structs.replace(at.schedext, status=written))
+    again = compute_status(restarted, Fleet())
+
+    assert (answers(restarted)["Verified"], again.signer) == (("True", "Verified"), "ci@example")
+    assert (again.verification, again.conditions) == (written.verification, written.conditions)
+
+    stranger = pod("node-3", pulled(f"x@sha256:{'d' * 64}"), image=IMAGE)
+    mixed = replace(restarted, pods=(*restarted.pods, stranger))
+    assert answers(mixed)["Verified"] == ("Unknown", "Verifying")
+    assert answers(replace(mixed, verdict=before))["Verified"] == ("Unknown", "NotPinned")
+
+
+def test_a_status_keeps_no_more_of_what_pods_run_than_its_schema_has_room_for() -> None:
+    digests = [Digest(f"sha256:{number:064}") for number in range(MAX_PARTS + 1)]
+    first, *others = (pulled(f"x@{each}") for each in digests)
+    pods = (pod(f"node-{number}", each, image=IMAGE) for number, each in enumerate(others, 2))
+    at = replace(by_tag(first, *pods), verdict=replace(trusted(), parts=frozenset(digests)))
+
+    found = compute_status(at, Fleet()).verification
+
+    assert found is not None
+    assert found.parts == tuple(digests[:MAX_PARTS])
 
 
 @pytest.mark.parametrize(

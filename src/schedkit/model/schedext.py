@@ -258,6 +258,9 @@ class NodeTrouble(ApiType, frozen=True, omit_defaults=False):
     """What is wrong, in plain words."""
 
 
+MAX_PARTS = 16  # more kinds of machines than a fleet has
+
+
 class Verification(ApiType, frozen=True, omit_defaults=False):
     """What the answer to `Verified` rests on."""
 
@@ -265,6 +268,10 @@ class Verification(ApiType, frozen=True, omit_defaults=False):
     """Fingerprint of the policy that it was given by."""
     digest: Annotated[str, schema(maxLength=128)] = ""
     """What was verified; empty if nothing was."""
+    parts: Annotated[
+        tuple[Annotated[str, schema(maxLength=128)], ...], schema(maxItems=MAX_PARTS, list_type="atomic")
+    ] = ()
+    """What pods run that the same word covers: some runtimes name manifests that the verified one lists."""
 
 
 class SchedExtStatus(ApiType, frozen=True):

@@ -18,6 +18,7 @@ from schedkit.model.objects import CONTAINER, render
 from schedkit.model.observed import Observation
 from schedkit.model.runningimages import running_digests
 from schedkit.model.schedext import (
+    MAX_PARTS,
     Condition,
     ConditionStatus,
     ConditionType,
@@ -169,8 +170,12 @@ def _rests_on(case: Case) -> Verification | None:
         return None
     if case.verdict is None:
         return before.verification if before and _earlier_answer(case) is not None else None
-    digest = str(case.verdict.verified.digest) if isinstance(case.verdict, Trusted) else ""
-    return Verification(policy=_rules(case).fingerprint, digest=digest)
+    policy = _rules(case).fingerprint
+    if not isinstance(case.verdict, Trusted):
+        return Verification(policy=policy)
+    digest = str(case.verdict.verified.digest)
+    parts = sorted(each for each in case.running - {digest} if case.verdict.covers(each))
+    return Verification(policy=policy, digest=digest, parts=tuple(parts[:MAX_PARTS]))
 
 
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:
@@ -328,14 +333,17 @@ def _earlier_answer(case: Case) -> Condition | None:
     for each in status.conditions:
         is_about_this = each.observed_generation == schedext.metadata.generation
         if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:
-            return each if each.status != ConditionStatus.TRUE or _runs_only(rests_on.digest, case) else None
+            return each if each.status != ConditionStatus.TRUE or _runs_only(rests_on, case) else None
     return None
 
 
-def _runs_only(verified: str, case: Case) -> bool:
-    """Whether pods run nothing but that, and what somebody is known to vouch for."""
-    vouched = case.observation.vouched
-    return all(each == verified or any(one.covers(each) for one in vouched) for each in case.running)
+def _runs_only(said: Verification, case: Case) -> bool:
+    """Whether pods run nothing but what that was said about, and what somebody is known to vouch for.
+
+    A manager that has just started does not know yet what the verified index lists: its status does.
+    """
+    good, vouched = {said.digest, *said.parts}, case.observation.vouched
+    return all(each in good or any(one.covers(each) for one in vouched) for each in case.running)
 
 
 def nobody_is_known_to_look(case: Case) -> Finding | None:
