@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -350,25 +350,27 @@ def test_a_tcp_congestion_control_is_no_scheduler(machine: Machine, launcher: La
 
 
 @contextmanager
-def pod_of(pid: int) -> Iterator[None]:
-    """The control groups of a Kubernetes pod around a process, as a kubelet makes them."""
-    pod = Path(f"/sys/fs/cgroup/kubepods/burstable/pod{POD}")
-    container = pod / ("c" * 64)
-    container.mkdir(parents=True)
-    (container / "cgroup.procs").write_text(str(pid))
+def control_group(pid: int, *names: str) -> Iterator[None]:
+    """Control groups of these names, one in the other, and the process in the innermost."""
+    top = Path("/sys/fs/cgroup")
+    inner = top.joinpath(*names)
+    inner.mkdir(parents=True)
+    (inner / "cgroup.procs").write_text(str(pid))
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGKILL)
-        polling.until(lambda: (container / "cgroup.procs").read_text() == "", "the pod is empty")
-        for group in (container, pod, pod.parent, pod.parent.parent):
-            group.rmdir()
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        polling.until(lambda: (inner / "cgroup.procs").read_text() == "", f"{inner} is empty")
+        for depth in range(len(names), 0, -1):
+            top.joinpath(*names[:depth]).rmdir()
 
 
 @any_driver
 def test_a_kubernetes_pod_that_has_the_scheduler_is_named(machine: Machine, launcher: Launcher) -> None:
     stranger = launcher.attach("alias")
-    with pod_of(stranger.pid):
+    # as a kubelet makes them
+    with control_group(stranger.pid, "kubepods", "burstable", f"pod{POD}", "c" * 64):
         code, status = machine.schedctl.status()
         refused = machine.run("fifo")
 
@@ -376,6 +378,31 @@ def test_a_kubernetes_pod_that_has_the_scheduler_is_named(machine: Machine, laun
     assert f"it belongs to the Kubernetes pod {POD}" in status["message"]
     assert (refused.code, machine.containers()) == (1, [])
     assert f"the Kubernetes pod {POD}" in refused.stderr
+
+
+@pytest.mark.parametrize("driver", ["podman"])
+def test_beside_several_what_an_ended_container_left_is_named_and_a_reset_ends_all(
+    machine: Machine, launcher: Launcher
+) -> None:
+    ended = run_well(machine, "fifo", "-o", "json").answer["id"]
+    os.kill(process_of(machine), signal.SIGKILL)
+    await_end(machine, "fifo", 137)
+    before = set(machine.images())
+    assert machine.schedctl("pull", signedimages.reference("slow")).code == 0
+    (image,) = set(machine.images()) - before
+    for name in ("first", "second"):
+        machine.start_as_another(image, name, "--load-delay", "600")
+
+    left = launcher.attach("alias")
+    with control_group(left.pid, f"libpod-{ended}.scope"):
+        code, status, message = said_by(machine)
+        reset = machine.schedctl("reset", "--yes")
+
+    assert (code, status) == (2, "multiple-managed")
+    assert (
+        "the kernel runs totally_different, of container fifo, which has ended and left a process" in message
+    )
+    assert (reset.code, schedext.state(), machine.containers()) == (0, "disabled", []), reset.stderr
 
 
 @pytest.fixture

@@ -153,7 +153,8 @@ def test_what_an_ended_container_left_in_the_kernel_is_ours_to_end(
 
     assert (verdict.status.value, verdict.owner.kind) == (status, OwnerKind.MANAGED)
     assert "schedctl did not start" not in verdict.words
-    assert "schedctl " in verdict.way_out
+    assert "of container scx_rusty, which has ended and left a process" in verdict.words
+    assert "`schedctl reset`" in verdict.way_out
 
 
 def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:

@@ -135,7 +135,16 @@ RULES: tuple[Rule, ...] = (
         "several of our containers run, {ours}, and the kernel runs the scheduler of {owner}",
         "stop the others: `schedctl stop ID`",
         states=_ENABLED,
-        owners=_MANAGED | _STRAY,
+        owners=_MANAGED,
+        containers=_SEVERAL,
+    ),
+    Rule(
+        Status.MULTIPLE,
+        "several of our containers run, {ours}, but the kernel runs {ops}, of {owner}, "
+        "which has ended and left a process",
+        "`schedctl reset` ends them all; then `schedctl run` again",
+        states=_ENABLED,
+        owners=_STRAY,
         containers=_SEVERAL,
     ),
     Rule(
