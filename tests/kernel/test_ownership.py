@@ -15,11 +15,13 @@ import pytest
 from rig import images, polling, processes, schedext, schedulers
 from rig.podman import Podman
 from rig.schedext import Launcher
-from schedkit.kernel import ownership, structops, sysfs
+from schedkit.kernel import kmsg, ownership, structops, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.evidence import Leftovers, leftovers
+from schedkit.model.exits import ExitKind
 from schedkit.model.host import OurContainer, OwnerKind, Status, judge
 from schedkit.model.owners import Hold, Proof, place_of
+from schedkit.schedctl import ending
 
 # on 6.x kernels the late end of an ejected link takes the next scheduler along
 pytestmark = pytest.mark.kernel("7", "6")
@@ -203,6 +205,29 @@ def test_a_scheduler_whose_link_is_pinned_is_nobodys_and_left_behind_when_it_is_
     assert [each.ops for each in remains().pinned] == ["rig_fifo"]
     (bpf_files / "fifo").unlink()
     polling.until(lambda: remains().are_excluded, "nothing is left of it")
+
+
+@pytest.mark.usefixtures("no_old_registrations")
+def test_a_pinned_scheduler_is_detached_by_its_link_and_the_next_survives_the_pin(
+    launcher: Launcher, bpf_files: Path
+) -> None:
+    """Without SysRq, which is forbidden to the unit for boot."""
+    seen = kmsg.read(ROOT).last_seq
+    fifo = launcher.attach("fifo")
+    (link,) = schedext.links(fifo.pid)
+    pin(link.link_id, bpf_files / "fifo")
+    fifo.send(signal.SIGKILL)
+    fifo.wait(EXIT_TIMEOUT_S)
+    assert proved().hold is Hold.NOBODY
+
+    ending.eject(ROOT, is_blind=False)
+
+    schedext.await_disabled()
+    assert [each.kind for each in kmsg.read(ROOT, after_seq=seen).exits] == [ExitKind.UNREG]
+    polling.until(lambda: remains().are_excluded, "nothing but the pin is left of it")
+    alias = launcher.attach("alias")
+    (bpf_files / "fifo").unlink()
+    assert holder() == (Hold.LINK, alias.pid)
 
 
 def test_a_scheduler_that_attached_itself_again_still_has_its_owner(launcher: Launcher) -> None:

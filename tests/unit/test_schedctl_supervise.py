@@ -162,10 +162,11 @@ def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the
 
 
 class Kernel:
-    """Runs what no link holds, of process 7, until that has ended; BPF maps are for root alone."""
+    """Runs what outlives process 7, which holds it until it has ended; BPF maps are for root alone."""
 
     def __init__(self, machine: Path) -> None:
         self.ejections = 0
+        self.hold = Hold.MAP
         self._stat = machine / "proc/7/stat"
         self._stat.parent.mkdir()
         self.begin(100)
@@ -180,7 +181,7 @@ class Kernel:
         kernel = SchedExt(KernelState.ENABLED, "fifo", 5)
         if self.ejections:
             return HostObservation(SchedExt(KernelState.DISABLED))
-        held = Proof(Hold.MAP, Process(7), map_id=3)
+        held = Proof(self.hold, Process(7), map_id=3)
         return HostObservation(kernel, held if self._stat.exists() else Proof(Hold.NOBODY, map_id=3))
 
     def eject(self, root: Path, *, is_blind: bool) -> None:  # noqa: ARG002 - as above
@@ -230,6 +231,25 @@ def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pyte
     runtime.container = OURS
     monkeypatch.setattr(ending, "end_process", lambda *_, grace_s: kernel.end())  # noqa: ARG005 - as it is called
 
+    watched.stop()
+
+    assert kernel.ejections == 1
+
+
+def test_a_stop_ends_what_a_pinned_link_keeps_when_its_program_is_gone(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the program holds the link, too, nothing shows that it is pinned."""
+    kernel.hold = Hold.LINK
+    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
+    watched = supervision(monkeypatch, runtime)
+
+    def stop(container: str, *, grace_s: float) -> Stopped:
+        kernel.end()
+        runtime.container = OURS
+        return Stopped(Exit(0), forced=False)
+
+    monkeypatch.setattr(runtime, "stop", stop)
     watched.stop()
 
     assert kernel.ejections == 1

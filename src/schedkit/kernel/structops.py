@@ -1,6 +1,7 @@
 """The kernel's struct_ops maps, asked for by bpf(2): which of them are schedulers, and their names.
 
-No link is opened here, not even to look at it: while we held it, a scheduler whose process ends would stay.
+No link that a process holds is opened here, not even to look at it: while we held it, a scheduler whose
+process ends would stay.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,11 +20,14 @@ from schedkit.model.evidence import MapsReading, SchedulerMap
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "s390x": 351, "ppc64le": 361}
 _MAP_LOOKUP_ELEM, _MAP_DELETE_ELEM = 1, 3
-_MAP_GET_NEXT_ID, _MAP_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD, _LINK_GET_NEXT_ID = 12, 14, 15, 31
+_MAP_GET_NEXT_ID, _MAP_GET_FD_BY_ID, _OBJ_GET_INFO_BY_FD = 12, 14, 15
+_LINK_GET_FD_BY_ID, _LINK_GET_NEXT_ID, _LINK_DETACH = 30, 31, 34
 _READ_ONLY = 1 << 3
 _STRUCT_OPS = 26  # the type of map
 _REGISTERED = 1  # the state of a map that is in use without a link
 _INFO_SIZE = 88
+_STRUCT_OPS_LINK = 9  # the type of link
+_MAP_OF_LINK_AT = 16  # in what the kernel says about such a link
 _MAX_IDS = 1 << 14
 _MAX_VALUE = 1 << 16
 
@@ -48,9 +52,32 @@ def read(root: Path) -> MapsReading:
 
 def unregister(map_id: int) -> None:
     """Detach a scheduler that is registered without a link, as its loader would have; raises `OSError`."""
-    with _open(map_id, 0) as descriptor:
+    with _opened(_MAP_GET_FD_BY_ID, map_id) as descriptor:
         key = ctypes.c_uint32(0)
         _bpf(_MAP_DELETE_ELEM, struct.pack("=IIQQQ", descriptor, 0, ctypes.addressof(key), 0, 0))
+
+
+def detach(map_id: int, link_ids: Iterable[int]) -> bool:
+    """Detach what one of these links, which no process holds, has attached of that map; raises `OSError`.
+
+    Its pin stays, and keeps nothing in the kernel any more. False: none of them is of that map.
+    """
+    for link_id in link_ids:
+        try:
+            with _opened(_LINK_GET_FD_BY_ID, link_id) as descriptor:
+                if _map_of_link(descriptor) == map_id:
+                    _bpf(_LINK_DETACH, struct.pack("=I", descriptor))
+                    return True
+        except FileNotFoundError:  # it is gone
+            continue
+    return False
+
+
+def _map_of_link(descriptor: int) -> int | None:
+    """The map that a link of struct_ops has attached; None: it is of another kind."""
+    info = _info(descriptor)
+    kind, map_id = struct.unpack_from("=I", info)[0], struct.unpack_from("=I", info, _MAP_OF_LINK_AT)[0]
+    return map_id if kind == _STRUCT_OPS_LINK else None
 
 
 def _ids(command: int) -> Iterator[int]:
@@ -69,7 +96,7 @@ def _ids(command: int) -> Iterator[int]:
 def _map(map_id: int, layouts: Sequence[Layout]) -> SchedulerMap | int | None:
     """The scheduler in a map; its number if it is of another kind, None if it is gone."""
     try:
-        with _open(map_id, _READ_ONLY) as descriptor:
+        with _opened(_MAP_GET_FD_BY_ID, map_id, _READ_ONLY) as descriptor:
             kind, value_size = _describe(descriptor)
             layout = next((each for each in layouts if each.value_size == value_size), None)
             if kind != _STRUCT_OPS or layout is None or value_size > _MAX_VALUE:
@@ -91,8 +118,9 @@ def interpret(map_id: int, value: bytes, layout: Layout) -> SchedulerMap:
 
 
 @contextmanager
-def _open(map_id: int, flags: int) -> Iterator[int]:
-    descriptor = _call(_MAP_GET_FD_BY_ID, ctypes.create_string_buffer(struct.pack("=III", map_id, 0, flags)))
+def _opened(command: int, number: int, flags: int = 0) -> Iterator[int]:
+    """The map or the link of that number."""
+    descriptor = _call(command, ctypes.create_string_buffer(struct.pack("=III", number, 0, flags)))
     try:
         yield descriptor
     finally:
@@ -101,10 +129,14 @@ def _open(map_id: int, flags: int) -> Iterator[int]:
 
 def _describe(descriptor: int) -> tuple[int, int]:
     """The type of a map, and the size of its values."""
+    kind, _, _, value_size = struct.unpack_from("=IIII", _info(descriptor))
+    return kind, value_size
+
+
+def _info(descriptor: int) -> bytes:
     info = ctypes.create_string_buffer(_INFO_SIZE)
     _bpf(_OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", descriptor, _INFO_SIZE, ctypes.addressof(info)))
-    kind, _, _, value_size = struct.unpack_from("=IIII", info)
-    return kind, value_size
+    return info.raw
 
 
 def _value(descriptor: int, size: int) -> bytes:

@@ -61,7 +61,7 @@ def eject(root: Path, *, is_blind: bool) -> None:
     if not is_blind and seen.proof.hold is not Hold.NOBODY:
         what = f"the kernel runs {seen.kernel.ops or 'another scheduler'} by now, and a process may hold it"
         raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` says whose it is")
-    if not _is_unregistered(root, seen.proof.map_id):
+    if not _is_unregistered(root, seen.proof.map_id) and not _is_detached(root, seen.proof.map_id):
         _press_sysrq(root)
 
 
@@ -91,6 +91,16 @@ def _is_unregistered(root: Path, map_id: int | None) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_detached(root: Path, map_id: int | None) -> bool:
+    """Detach by its pinned link, which takes no SysRq: the unit for boot may not press it."""
+    if map_id is None:
+        return False
+    try:
+        return structops.detach(map_id, ownership.gather(root).pinned_links)
+    except OSError:
+        return False
 
 
 def _press_sysrq(root: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
@@ -18,7 +18,7 @@ from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
 from schedkit.model.exits import exits_since, last_words
 from schedkit.model.host import HostObservation
 from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Course, Discard, Known, Refused, choose, has_stayed
+from schedkit.model.lifecycle import Action, Course, Discard, Eject, Known, Refused, choose, has_stayed
 from schedkit.model.supervision import (
     Ending,
     explain_end,
@@ -196,8 +196,15 @@ class Supervision:
     def _remove(self, found: Known | None) -> None:
         """Also what is left of one whose container is gone."""
         one = found if found and found.is_running else self._gone
-        plan = decided(plan_end(hosts.settled(wiring.ROOT), one, self._proved))
-        steps = plan if found else [each for each in plan if not isinstance(each, Discard)]
+        plan = self._plan_end(one)
+        self._play(plan if found else [each for each in plan if not isinstance(each, Discard)])
+        # only now it shows that a link is pinned, and outlives its program
+        self._play([each for each in self._plan_end(self._gone) if isinstance(each, Eject)])
+
+    def _plan_end(self, container: Known) -> Sequence[Action]:
+        return decided(plan_end(hosts.settled(wiring.ROOT), container, self._proved))
+
+    def _play(self, steps: Sequence[Action]) -> None:
         Stage(wiring.ROOT, self._runtimes, self.container.driver, tell, grace_s=self._grace_s).play(steps)
 
     def _left(self) -> Refused | None:
@@ -293,7 +300,8 @@ def _answered(settings: Settings) -> tuple[Mapping[str, Runtime], hosts.Look]:
         if is_over or is_answered(look.host, settings.driver):
             return runtimes, look
         if not is_told:
-            tell(f"waiting for a runtime to answer: {'; '.join(look.problems) or look.host.owner.reason}")
+            why = "; ".join(look.problems) or look.host.owner.reason or "there is no socket of any yet"
+            tell(f"waiting for a runtime to answer: {why}")
             is_told = True
         time.sleep(_POLL_S if time.monotonic() < deadline else _QUIET_S)
 
