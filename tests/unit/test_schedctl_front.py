@@ -268,7 +268,14 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("tpyo/own.json", Problem("cannot use {home}/tpyo", why="No such file or directory")),
+        (
+            "tpyo/own.json",
+            Problem(
+                "cannot use {home}/tpyo",
+                why="No such file or directory",
+                remedy="see whether the path is right",
+            ),
+        ),
         ("folder", Problem("cannot use {home}/folder", why="it is not a file")),
         ("pipe", Problem("cannot use {home}/pipe", why="it is not a file")),
         (

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from rig import processes
+from schedkit.runtimes.errors import NoSocketError
 from schedkit.schedctl import doctor, elsewhere
+from schedkit.schedctl.errors import explain
 from schedkit.schedctl.settings import Settings
 
 SCHEDCTL = str(Path(sys.executable).with_name("schedctl"))
@@ -30,6 +32,89 @@ def listening(root: Path, path: str) -> Iterator[None]:
         finally:
             os.close(here)
         yield
+
+
+def told(*words: str, home: Path, apart: tuple[str, ...] = ()) -> tuple[int, dict[str, str]]:
+    """The exit code, and what a person reads: what happened, why, and what to do next."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    done = processes.run([*apart, SCHEDCTL, *words], env=environment, check=False)
+    lines = (line.strip().partition(":") for line in done.stderr.splitlines())
+    return done.returncode, {key: words.strip() for key, _, words in lines}
+
+
+# Without a network
+
+NO_NETWORK = ("unshare", "--net")
+
+
+@pytest.mark.parametrize("words", ["info scx_rusty", "verify scx_rusty", "trust update"])
+def test_without_a_network_that_is_what_is_said_and_no_number(words: str, tmp_path: Path) -> None:
+    processes.require_mounts("a machine without a network", "a network of its own needs root")
+
+    code, said = told(*words.split(), home=tmp_path, apart=NO_NETWORK)
+
+    assert code == 1
+    assert "could not be reached" in said["why"]
+    assert "Errno" not in said["why"]
+    assert "network" in said["next"]
+    assert "HTTPS_PROXY" in said["next"]
+
+
+@pytest.mark.parametrize("words", ["list", "catalog show scx_lavd", "trust show"])
+def test_what_needs_no_network_does_without(words: str, tmp_path: Path) -> None:
+    processes.require_mounts("a machine without a network", "a network of its own needs root")
+
+    assert told(*words.split(), home=tmp_path, apart=NO_NETWORK)[0] == 0
+
+
+# Without a runtime
+
+
+@pytest.mark.parametrize(
+    "words", ["ps", "logs", "stop", "run scx_rusty", "switch scx_rusty", "pull scx_rusty"]
+)
+def test_without_a_runtime_every_verb_says_how_to_start_one(words: str, tmp_path: Path) -> None:
+    processes.require_mounts("a verb that changes the scheduler", "it needs root")
+    nowhere = [f"--{driver}-socket={tmp_path}/{driver}" for driver in ("podman", "containerd")]
+
+    code, said = told(*nowhere, *words.split(), home=tmp_path)
+
+    assert code == 1
+    assert "`systemctl start podman.socket`" in said["next"]
+
+
+def test_who_is_not_root_is_told_so_before_a_runtime_is_started_in_vain() -> None:
+    missing = NoSocketError("Podman has no socket", "start it")
+    myself = os.geteuid()
+    os.seteuid(myself or 65534)
+    try:
+        problem = explain(missing)
+    finally:
+        os.seteuid(myself)
+
+    assert problem is not None
+    assert problem.remedy.endswith("then run schedctl as root, for example with sudo")
+
+
+# With words that are wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("info rusty", "Did you mean 'scx_rusty'?"),
+        ("run scx_rusty:1.1.4", "A version is chosen with a flag: `scx_rusty --version 1.1.4`"),
+        ("run scx_rusty --preset fast", "leave --preset out"),
+        ("package ./nothing --image registry.example/x:1", "see whether the path is right"),
+        ("--layout ./nothing info scx_rusty", "`schedctl mirror NAME --to oci:nothing`"),
+        ("--catalog ./nothing list", "see whether the path is right"),
+    ],
+)
+def test_a_wrong_word_is_told_with_the_right_one(words: str, expected: str, tmp_path: Path) -> None:
+    code, said = told(*words.split(), home=tmp_path)
+
+    assert code == 1
+    assert expected in said["next"]
 
 
 # Runtimes of Kubernetes distributions

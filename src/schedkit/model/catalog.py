@@ -149,6 +149,9 @@ def choose(catalog: Mapping[str, Listed], word: str) -> Listed | None:
 
 
 def _describe_unknown(catalog: Mapping[str, Listed], word: str) -> str:
+    name, _, tag = word.partition(":")
+    if tag and name in catalog:
+        return f"no scheduler is called {word!r}. A version is chosen with a flag: `{name} --version {tag}`"
     near = nearest(word, catalog)
     guess = f"Did you mean {' or '.join(repr(name) for name in near)}? " if near else ""
     return (

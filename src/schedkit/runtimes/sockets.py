@@ -15,7 +15,7 @@ _UNITS = {"Podman": "podman.socket", "containerd": "containerd"}
 
 def connect(path: Path, runtime: str) -> socket.socket:
     """A connection to the runtime that listens there."""
-    start = f"start it (`systemctl start {_UNITS[runtime]}`) or name its socket with --socket"
+    start = f"install it, start it (`systemctl start {_UNITS[runtime]}`), or name its socket with --socket"
     if len(bytes(path)) > _PATH_LIMIT_BYTES:
         raise NoSocketError(f"{path} is too long for a socket's path", "give a shorter one, or a link to it")
     connection = socket.socket(socket.AF_UNIX)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from functools import singledispatch
 
 from schedkit.model.catalog import InvalidCatalog, UnknownName
@@ -29,11 +31,28 @@ _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
     (Uncertified, "do not use it; tell whoever runs the registry"),
     (Refused, "do not use it; tell whoever runs the registry"),
 )
+# how systems say that there is none, or that it does not get far
+_NO_NETWORK = (
+    "name resolution",
+    "Name or service not known",
+    "No address associated",
+    "Network is unreachable",
+)
+_WITHOUT_NETWORK = (
+    "see whether the name is right, and this machine has a network and a name server, or a proxy that"
+    " HTTPS_PROXY must name; without a network `--layout FOLDER` reads what `schedctl mirror NAME --to"
+    " oci:FOLDER` copied"
+)
 _TRUST_REMEDIES = {
     Step.RULE: "name a policy that trusts somebody for this repository with --trust-policy",
     Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
     Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
 }
+_FILE_REMEDIES: tuple[tuple[type[OSError], str], ...] = (
+    (FileNotFoundError, "see whether the path is right"),
+    (PermissionError, "run as root, or name one that you may use"),
+    (IsADirectoryError, "name a file in it"),
+)
 _MOST_OTHERS = 5
 _NOT_REACHED = (NoSocketError, NotAnsweringError)  # and not those who took the call, or may not be asked
 
@@ -62,8 +81,11 @@ def _(error: InvalidReference) -> Problem:
 
 @explain.register
 def _(error: RegistryError) -> Problem:
+    said = re.sub(r"\[Errno -?\d+\] ", "", str(error))  # its words say the same
+    if any(words in said for words in _NO_NETWORK):
+        return Problem(said, remedy=_WITHOUT_NETWORK)
     remedies = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
-    return Problem(str(error), remedy=next(remedies, ""))
+    return Problem(said, remedy=next(remedies, ""))
 
 
 @explain.register
@@ -82,15 +104,20 @@ def _(error: Refusal) -> Problem:
 
 @explain.register
 def _(error: ContainerRuntimeError) -> Problem:
-    remedies = (error.hint, _elsewhere(error) if type(error) in _NOT_REACHED else "")
+    remedies = (error.hint, *(_elsewhere(error) if type(error) in _NOT_REACHED else ()))
     return Problem(str(error).removesuffix(f"; {error.hint}"), remedy="; ".join(filter(None, remedies)))
 
 
-def _elsewhere(error: ContainerRuntimeError) -> str:
-    """Which runtimes there are beside one that was not reached at all."""
-    return elsewhere.advice(wiring.ROOT, elsewhere.USUAL + elsewhere.CLUSTERS, tried=str(error))
+def _elsewhere(error: ContainerRuntimeError) -> tuple[str, ...]:
+    """Which runtimes there are beside one that was not reached at all, and who may ask them."""
+    others = elsewhere.advice(wiring.ROOT, elsewhere.USUAL + elsewhere.CLUSTERS, tried=str(error))
+    return others, "" if os.geteuid() == 0 else "then run schedctl as root, for example with sudo"
 
 
 @explain.register
 def _(error: OSError) -> Problem | None:
-    return Problem(f"cannot use {error.filename or 'a file'}", why=error.strerror) if error.strerror else None
+    if not error.strerror:
+        return None
+    remedies = (remedy for kind, remedy in _FILE_REMEDIES if isinstance(error, kind))
+    what = f"cannot use {error.filename or 'a file'}"
+    return Problem(what, why=error.strerror, remedy=next(remedies, ""))

@@ -46,7 +46,7 @@ def arguments(chosen: Chosen, order: Order) -> tuple[str, ...]:
     presets: dict[str, tuple[str, ...]] = {}
     presets.update(chosen.listed.entry.presets.items() if chosen.listed else ())
     if order.preset not in presets:
-        known = f"it has {', '.join(presets)}" if presets else "the catalog knows no presets of it"
+        known = f"its presets are {', '.join(presets)}" if presets else "the catalog knows no presets of it"
         raise Problem(
             f"{chosen.reference} has no preset {order.preset!r}",
             why=known,

@@ -18,6 +18,11 @@ from schedkit.schedctl.settings import Settings
 _SHORT_ID = 12
 
 
+_NO_RUNTIME = (
+    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, and where it looked"
+)
+
+
 class ContainerShown(msgspec.Struct, frozen=True, kw_only=True):
     """One container."""
 
@@ -60,7 +65,7 @@ def answer(look: Look) -> Answer:
 def no_runtime(problems: Sequence[str]) -> Problem:
     """What to say when there is nobody to ask."""
     why = "; ".join(problems) or "there is no socket of either"
-    remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), "`schedctl doctor` says more")
+    remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), _NO_RUNTIME)
     return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 
 

@@ -49,11 +49,20 @@ def command(url: str, first_root: Path | None) -> Answer:
     try:
         now = trustupdate.update(folder, today, url=url, first_root=known)
     except UpdateFailed as error:
-        raise Problem("the root was not refreshed; the one in use stays", why=str(error)) from error
+        raise _not_refreshed(url, error) from error
     updated = _describe(before, now, folder)
     file = folder / rootfiles.TRUSTED_ROOT
     elsewhere = f"this is not the public Sigstore: write `trustedRoot: {file}` into a policy to use it"
     return Answer(updated, [_text(updated)], warnings=[] if url == rootfiles.SIGSTORE else [elsewhere])
+
+
+def _not_refreshed(url: str, error: UpdateFailed) -> Problem:
+    """With a reason where TUF gives none, as when there is no network."""
+    why = str(error).replace(f"{url} could not be read: ;", f"{url} could not be reached;")
+    remedy = (
+        "see whether this machine has a network, or a proxy (HTTPS_PROXY); an old root verifies as before"
+    )
+    return Problem("the root was not refreshed; the one in use stays", why=why, remedy=remedy)
 
 
 def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:
