@@ -125,6 +125,11 @@ test-kernels: setup ## only the kernel tier, on every kind of kernel
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest --full --kernels all tests/kernel
 
+.PHONY: test-breakages
+test-breakages: setup ## break src in a copy, one line after another, and see a test fail for each; BREAKAGES='--tier unit'
+	$(LEASHED) $(PYTHON) -m rig fetch
+	$(LEASHED) $(PYTHON) -m breakages $(BREAKAGES)
+
 .PHONY: fuzz
 fuzz: setup ## broken inputs by the million through every parser and verifier; FUZZ='--seed 2 --inputs 50000'
 	$(LEASHED) $(PYTHON) -m rig.fuzz $(FUZZ)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import pytest
 
-from rig import controlplane, fakenodes, installation, manager, objects, polling
+from rig import controlplane, fakenodes, installation, installedrules, manager, objects, polling
 from rig.controlplane import ControlPlane
-from rig.installation import ACCOUNT, IMAGE, NAMESPACE, ROOT, make
+from rig.installation import ACCOUNT, IMAGE, NAMESPACE, OLD_OBJECTS, ROOT, make
+from rig.installedrules import Said
 from rig.kubeclient import JsonObject
 from rig.manager import Manager, SchedExts
 from rig.permissions import NEVER_CALLED, Call, allowed, call
+from schedkit.model.trustrules import TrustMode
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
 IN_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+RULES_PAGE = ROOT / "docs/trust/operator.md"
 OF_THE_GO_SKED = ROOT / "tests/golden/go-installation.yaml"
 
 _COLLECTED_S = 90  # the garbage collector looks for new kinds of owners every 30 s
@@ -55,7 +59,6 @@ OBJECTS = (
     MANAGER,
     f"{IN_NAMESPACE}/serviceaccounts/sked-controller-manager",
     f"{IN_NAMESPACE}/services/sked-controller-manager-metrics-service",
-    f"{IN_NAMESPACE}/configmaps/sked-trust",
     f"{RBAC}/clusterroles/sked-manager-role",
     f"{RBAC}/clusterrolebindings/sked-manager-rolebinding",
     f"{RBAC}/namespaces/{NAMESPACE}/roles/sked-leader-election-role",
@@ -129,6 +132,81 @@ def uid_of(cluster: ControlPlane, path: str) -> str:
     return uid
 
 
+# The administrator's rules
+
+
+def deploy(cluster: ControlPlane) -> None:
+    make(cluster, "deploy", f"IMG={IMAGE}")
+
+
+def apply_default(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-k", str(ROOT / "config/default"))
+
+
+def apply_secure(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-k", str(ROOT / "config/secure"))
+
+
+def remove_manager(cluster: ControlPlane) -> None:
+    for folder in ("manager", "rbac"):
+        cluster.kubectl("delete", "-k", str(ROOT / "config" / folder))
+
+
+@pytest.fixture
+def before(cluster: ControlPlane) -> ControlPlane:
+    """What an installation looked like that brought rules of its own: `warn`."""
+    installedrules.remove(cluster)
+    cluster.kubectl("apply", *(f"--filename={file}" for file in OLD_OBJECTS))
+    return cluster
+
+
+@pytest.mark.parametrize(("files", "expected"), installedrules.CASES)
+def test_no_upgrade_and_no_partial_uninstall_changes_rules_that_somebody_wrote(
+    before: ControlPlane, files: dict[str, str], expected: Said
+) -> None:
+    installedrules.edit(before, files)
+    written = {installedrules.OLD: dict(files)}
+    assert installedrules.data(before) == written
+
+    for upgrade in (deploy, apply_default):
+        upgrade(before)
+        assert installedrules.data(before) == written
+        assert installedrules.read(before) == expected
+    remove_manager(before)
+    assert installedrules.data(before) == written
+    deploy(before)
+    assert installedrules.data(before) == written
+    assert installedrules.read(before) == expected
+
+    apply_secure(before)
+    assert installedrules.data(before) == written
+    assert installedrules.read(before) == expected._replace(mode=TrustMode.ENFORCE)
+
+
+def test_without_rules_what_is_installed_warns_or_enforces_by_its_flag(deployed: ControlPlane) -> None:
+    installedrules.remove(deployed)
+    assert installedrules.read(deployed).mode is TrustMode.WARN
+
+    apply_secure(deployed)
+
+    assert installedrules.data(deployed) == {}
+    assert installedrules.read(deployed).mode is TrustMode.ENFORCE
+
+
+def test_the_documented_command_moves_rules_to_their_new_name_as_they_are(before: ControlPlane) -> None:
+    installedrules.edit(before, installedrules.LISTS)
+    deploy(before)
+    moving = installedrules.read(before)
+    [command] = re.findall("```sh\n(.*?patch configmap sked-trust.*?)```", RULES_PAGE.read_text(), re.DOTALL)
+
+    installation.shell(before, command)
+
+    files = dict(installedrules.LISTS)
+    files["rules.yaml"] = files.pop("trust.yaml")
+    assert installedrules.data(before) == {installedrules.NEW: files}
+    assert installedrules.read(before) == moving
+
+
 # Out again
 
 
@@ -136,8 +214,7 @@ def test_the_manager_alone_is_removed_and_a_reinstall_finds_everything(deployed:
     apply_sample(deployed)
     uid = (sample(deployed) or {})["metadata"]["uid"]
 
-    deployed.kubectl("delete", "-k", str(ROOT / "config/manager"))
-    deployed.kubectl("delete", "-k", str(ROOT / "config/rbac"))
+    remove_manager(deployed)
 
     assert set(OBJECTS) - set(missing(deployed)) == {CRD, OBJECTS[0]}
     assert (sample(deployed) or {})["metadata"]["uid"] == uid

@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import controlplane, helm, installation, polling, processes
+from rig import controlplane, helm, installation, installedrules, polling, processes
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
-from rig.installation import CHART, CHARTS_IMAGE, NAMESPACE, by_name, charted, kustomized
+from rig.installation import (
+    CHART,
+    CHARTS_IMAGE,
+    NAMESPACE,
+    OLD_CHART,
+    OLD_OBJECTS,
+    by_name,
+    charted,
+    kustomized,
+)
+from rig.installedrules import Said
 from rig.kubeclient import JsonObject
 from schedkit import __version__
 from schedkit.model.trustrules import TrustMode, parse_rules
@@ -87,12 +97,22 @@ def test_chart_and_kustomize_enforce_with_the_same_objects(home: Path) -> None:
 
 def test_rules_and_key_files_of_the_charts_values_are_what_the_manager_reads(home: Path) -> None:
     settings = ("--set", "trust.mode=off,trust.rules.allowedNamespaces={a,b},trust.files.team\\.pub=PEM")
-    data = by_name(charted(home, *settings))["ConfigMap", "sked-trust"]["data"]
+    data = by_name(charted(home, *settings))["ConfigMap", "sked-rules"]["data"]
 
-    rules = parse_rules(yaml.safe_load(data["trust.yaml"]), str.encode, TrustMode.OFF)
+    rules = parse_rules(yaml.safe_load(data["rules.yaml"]), str.encode, TrustMode.OFF)
 
     assert (rules.mode, rules.allowed_namespaces) == (TrustMode.OFF, ("a", "b"))
     assert data["team.pub"] == "PEM"
+
+
+@pytest.mark.parametrize("mode", ["off", "warn", "enforce"])
+def test_no_rules_are_written_for_somebody_who_set_none(mode: str, home: Path) -> None:
+    for objects in (
+        charted(home, "--set", f"trust.mode={mode}"),
+        kustomized("default"),
+        kustomized("secure"),
+    ):
+        assert [each for each in objects if each["kind"] == "ConfigMap"] == []
 
 
 def test_the_charts_values_say_how_registries_are_reached(home: Path, tmp_path: Path) -> None:
@@ -166,8 +186,8 @@ class Release:
             verb, "sked", *words, *place, home=self._home, kubeconfig=self._cluster.kubeconfig
         ).stdout
 
-    def install(self, *words: str) -> str:
-        return self.run("install", str(CHART), "--create-namespace", *CHARTS_IMAGE, *words)
+    def install(self, *words: str, chart: Path = CHART) -> str:
+        return self.run("install", str(chart), "--create-namespace", *CHARTS_IMAGE, *words)
 
     def upgrade(self, *words: str) -> str:
         return self.run("upgrade", str(CHART), *CHARTS_IMAGE, *words)
@@ -186,6 +206,7 @@ def release(cluster: ControlPlane, home: Path) -> Iterator[Release]:
     release = Release(cluster, home)
     yield release
     release.run("uninstall", "--ignore-not-found")
+    installedrules.remove(cluster)
     cluster.kubectl("delete", "--ignore-not-found", "crd", "schedexts.sked.schedkit.io")
 
 
@@ -244,6 +265,97 @@ def test_whoever_wants_nothing_kept_says_so(cluster: ControlPlane, release: Rele
     release.run("uninstall")
 
     polling.until(lambda: cluster.client.find(CRD) is None, "the CRD is gone")
+
+
+# The administrator's rules
+
+
+@pytest.mark.parametrize(("files", "expected"), installedrules.CASES)
+def test_rules_that_somebody_edited_in_an_older_release_outlive_upgrade_uninstall_and_reinstall(
+    cluster: ControlPlane, release: Release, files: dict[str, str], expected: Said
+) -> None:
+    release.install(chart=OLD_CHART)
+    installedrules.edit(cluster, files)
+    written = {installedrules.OLD: dict(files)}
+
+    for _ in range(2):
+        said = release.upgrade()
+        assert "The rules in ConfigMap sked-trust are as they were, and count" in said
+        assert installedrules.data(cluster) == written
+        assert installedrules.read(cluster) == expected
+    installedrules.edit(cluster, {"notes.txt": "later"})
+    written[installedrules.OLD]["notes.txt"] = "later"
+    for words in (("rollback", "3"), ("uninstall",)):
+        release.run(*words)
+        assert installedrules.data(cluster) == written
+    release.install()
+    assert installedrules.data(cluster) == written
+    assert installedrules.read(cluster) == expected
+
+
+def test_rules_from_values_of_an_older_release_move_to_the_new_name_and_outlive_the_same(
+    cluster: ControlPlane, release: Release
+) -> None:
+    values = ("--set", "trust.mode=off,trust.rules.allowedNamespaces={a,b},trust.files.ours\\.pem=PEM")
+    expected = Said(TrustMode.OFF, namespaces=("a", "b"))
+    release.install(*values, chart=OLD_CHART)
+    before = installedrules.data(cluster)[installedrules.OLD]
+    moved = {installedrules.NEW: {"rules.yaml": before["trust.yaml"], "ours.pem": "PEM"}}
+
+    release.upgrade(*values)
+
+    assert (installedrules.data(cluster), installedrules.read(cluster)) == (moved, expected)
+    release.run("uninstall")
+    said = release.install()
+    assert "The rules in ConfigMap sked-rules are not from these values" in said
+    assert (installedrules.data(cluster), installedrules.read(cluster)) == (moved, expected)
+
+
+def test_an_upgrade_that_would_have_to_choose_between_two_sets_of_rules_changes_nothing(
+    cluster: ControlPlane, release: Release
+) -> None:
+    values = ("--set", "trust.rules.allowedNamespaces={a}")
+    release.install(*values, chart=OLD_CHART)
+    installedrules.edit(cluster, installedrules.LISTS)
+    before = (installedrules.data(cluster), cluster.client.get(MANAGER)["spec"])
+
+    with pytest.raises(RigError, match="kubectl delete configmap sked-trust") as refused:
+        release.upgrade(*values)
+
+    assert "nothing was changed: ConfigMap sked-trust has rules" in str(refused.value)
+    assert (installedrules.data(cluster), cluster.client.get(MANAGER)["spec"]) == before
+
+
+def test_a_release_leaves_rules_alone_that_it_did_not_write(cluster: ControlPlane, release: Release) -> None:
+    release.install()
+    meta = {"name": installedrules.NEW, "namespace": NAMESPACE}
+    theirs = {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": meta,
+        "data": {"rules.yaml": "mode: off\n"},
+    }
+    cluster.apply(theirs, namespace=NAMESPACE)
+
+    release.upgrade("--set", "trust.mode=warn")
+    assert installedrules.read(cluster).mode is TrustMode.OFF
+    with pytest.raises(RigError, match="invalid ownership metadata"):
+        release.upgrade("--set", "trust.rules.allowedNamespaces={a}")
+    release.run("uninstall")
+
+    assert installedrules.data(cluster) == {installedrules.NEW: theirs["data"]}
+
+
+def test_a_release_that_takes_over_from_an_older_kustomize_leaves_the_rules_there(
+    cluster: ControlPlane, release: Release
+) -> None:
+    cluster.kubectl("apply", *(f"--filename={file}" for file in OLD_OBJECTS))
+    installedrules.edit(cluster, installedrules.OFF)
+
+    release.install("--take-ownership", "--force-conflicts")
+
+    assert installedrules.data(cluster) == {installedrules.OLD: installedrules.OFF}
+    assert installedrules.read(cluster).mode is TrustMode.OFF
 
 
 def test_a_release_takes_over_from_kustomize(cluster: ControlPlane, release: Release) -> None:

@@ -106,16 +106,16 @@ def test_rules_that_were_never_readable_let_nothing_new_run_until_they_are_mende
         schedexts.await_daemon_set("ran")
     before = generation(schedexts, "ran")
     schedexts.change("ran", args=["--changed"])
-    rules.write({"trust.yaml": b"mode: [\n"})
+    rules.write({"rules.yaml": b"mode: [\n"})
     with manager.running(cluster, "sked-blind", f"--trust-config={rules.folder}", SOON) as blind:
         schedexts.create(nodeSelector=nodes)
         found = schedexts.await_reason("Accepted", "PolicyUnreadable")
-        assert "trust.yaml of ConfigMap sked-trust is mended" in found["message"]
+        assert "before the administrator's rules are mended: rules.yaml of Conf" in found["message"]
         assert schedexts.daemon_set() is None
         schedexts.await_reason("Accepted", "PolicyUnreadable", "ran")
         assert generation(schedexts, "ran") == before
 
-        rules.write({"trust.yaml": b"mode: off\n"})
+        rules.write({"rules.yaml": b"mode: off\n"})
         schedexts.await_reason("Verified", "VerificationOff", timeout_s=30)
         assert image_of(schedexts) == manager.IMAGE
         polling.until(lambda: arguments(schedexts, "ran") == ["--changed"], "what was held back goes on")
@@ -133,7 +133,7 @@ def test_off_asks_no_registry_and_warn_does(cluster: ControlPlane, schedexts: Sc
         with pytest.raises(BlockingIOError):
             registry.accept()
 
-        with manager.running(cluster, "sked-warning", "--trust-mode=warn", SOON):
+        with manager.running(cluster, "sked-warning", "--default-trust-mode=warn", SOON):
             registry.settimeout(30)
             registry.accept()[0].close()
 
@@ -233,8 +233,8 @@ def test_no_change_of_mode_or_policy_restarts_anything(
     schedexts.await_reason("Verified", "Verified", "pinned", timeout_s=60)
     before = [generation(schedexts, name) for name in ("by-tag", "pinned")]
 
-    nobody = {"trust.yaml": b"mode: enforce\npolicy: {}\n"}
-    for files, reason in ((nobody, "Untrusted"), ({"trust.yaml": b"mode: off\n"}, "VerificationOff")):
+    nobody = {"rules.yaml": b"mode: enforce\npolicy: {}\n"}
+    for files, reason in ((nobody, "Untrusted"), ({"rules.yaml": b"mode: off\n"}, "VerificationOff")):
         change_rules(sked, rules, files)
         schedexts.await_reason("Verified", reason, "pinned", timeout_s=60)
         assert schedexts.condition("Accepted", "pinned")["status"] == "True"
@@ -247,7 +247,7 @@ def test_no_change_of_mode_or_policy_restarts_anything(
 def test_malformed_rules_leave_the_earlier_ones_in_force_and_every_answer_says_so(
     enforcing: Manager, rules: MountedRules, schedexts: SchedExts, signed: SignedImages, nodes: scenes.Nodes
 ) -> None:
-    change_rules(enforcing, rules, {"trust.yaml": b"mode: enforced\n"})
+    change_rules(enforcing, rules, {"rules.yaml": b"mode: enforced\n"})
     image, digest = signed.push("malformed", "v1")
     schedexts.create(sched=image, nodeSelector=nodes)
 

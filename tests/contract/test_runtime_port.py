@@ -346,6 +346,8 @@ class TestEnding:
         again = runtime.inspect(name)
         assert (again.id, again.state) == (first.id, State.RUNNING)
         assert again.pid not in (None, first.pid)
+        # SIGTERM before that would end it without a word: the program has yet to say what it does then
+        polling.until(lambda: said(runtime, name).endswith("ready\n"), "it is ready once more")
         runtime.stop(name, grace_s=30)
         assert said(runtime, name).endswith("ready\nbye\n")
 

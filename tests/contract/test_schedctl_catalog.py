@@ -448,7 +448,8 @@ def test_trust_show_names_the_signers_of_a_policy(
 
     shown = answer(schedctl("trust", "show", "--trust-policy", policy, "-o", "json"))
 
-    assert shown["signers"] == [{"repositories": "*", "kind": "identity", "who": IDENTITY, "issuer": ISSUER}]
+    signer = {"repositories": "*", "kind": "identity", "who": IDENTITY, "issuer": ISSUER}
+    assert shown["signers"] == [signer | {"source_repository": None, "source_owner": None}]
     assert (shown["root"]["source"], shown["root"]["age_days"]) == ("root.json", None)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from rig.certificates import Authority
@@ -16,6 +19,7 @@ from rig.registry import Kind, Pushed
 from rig.registry import Registry as RigRegistry
 from rig.sigstore import Sigstore
 from rig.sigstore.authority import CertificateAuthority
+from rig.sigstore.encoding import public_pem
 from rig.sigstore.standin import Trust
 from rig.sigstore.transparency import TransparencyLog
 from schedkit.model import trust
@@ -122,6 +126,46 @@ def test_keys_of_other_kinds_that_cosign_can_sign_with_are_accepted(
     assert verdict(source, image, by_key(key)).mode is Mode.KEY
 
 
+def test_a_signature_from_a_file_that_ends_its_line_is_accepted_as_cosign_accepts_it(
+    cosign: Cosign, image: Pushed, source: Registry, tmp_path: Path
+) -> None:
+    private, key = ec.generate_private_key(ec.SECP256R1()), Key(tmp_path / "none", tmp_path / "signer.pub")
+    key.public.write_bytes(public_pem(private))
+    payload = cosign.payload(image.reference)
+    signature = base64.b64encode(private.sign(payload, ec.ECDSA(hashes.SHA256()))).decode()
+
+    cosign.attach(image.reference, payload, f"{signature}\n")
+
+    assert cosign.verify(image.reference, key).accepted
+    assert verdict(source, image, by_key(key)).mode is Mode.KEY
+
+
+def test_what_cosign_signs_with_an_ed25519_key_and_logs_as_a_hash_is_accepted(
+    any_registry: RigRegistry,
+    push: Push,
+    source: Registry,
+    sigstore: Sigstore,
+    folder: Path,
+    authority: Authority,
+) -> None:
+    """Cosign 3 signs so, tells the log, and then refuses its own signature as if it were a plain one."""
+    cosign = Cosign(3, folder / "prehashing", ca_file=authority.ca_file)
+    image, key = push(any_registry), cosign.import_key(PRIVATE_KEYS["Ed25519"]())
+    payload = cosign.payload(image.reference)
+    cosign.sign_blob(payload, key, sigstore)
+    entry = sigstore.log.newest
+    logged = json.loads(entry.body)["spec"]
+
+    Cosign(2, folder / "attaching", ca_file=authority.ca_file).attach(
+        image.reference, payload, logged["signature"]["content"], entry
+    )
+
+    assert logged["data"]["hash"] == {"algorithm": "sha512", "value": hashlib.sha512(payload).hexdigest()}
+    assert verdict(source, image, by_key(key)).mode is Mode.KEY
+    in_public = TrustPolicy(msgspec.structs.replace(by_key(key).rule, require_log=True))
+    assert verdict(source, image, in_public, root_of(sigstore.trust)).time is not None
+
+
 def test_a_keyless_signature_is_accepted(
     cosign: Cosign, image: Pushed, sigstore: Sigstore, source: Registry
 ) -> None:
@@ -132,6 +176,16 @@ def test_a_keyless_signature_is_accepted(
     assert (verified.digest, verified.signer, verified.issuer) == (image.digest, IDENTITY, ISSUER)
     assert verified.mode is Mode.KEYLESS
     assert verified.time is not None
+
+
+def test_a_trusted_root_as_cosign_itself_writes_it_is_read(
+    cosign: Cosign, image: Pushed, sigstore: Sigstore, source: Registry
+) -> None:
+    cosign.sign_keyless(image.reference, sigstore, sigstore.identity_token(IDENTITY, ISSUER))
+
+    verified = verdict(source, image, by_identity(), parse_root(cosign.trusted_root(sigstore.trust)))
+
+    assert verified.signer == IDENTITY
 
 
 def test_a_person_with_an_e_mail_address_is_accepted(

@@ -1,7 +1,8 @@
 """The operator and a real node: a SchedExt attaches its scheduler, its change another one, its end none.
 
-Everything is as installed (CRD, RBAC, service account, rules), except that the manager is a process of the
-host: an emulated node would take minutes to start it. What the kernel runs, and for whom, is read there.
+Everything is as installed (CRD, RBAC, service account), except that the manager is a process of the host,
+with rules of the test's own: an emulated node would take minutes to start it. What the kernel runs, and for
+whom, is read on the node.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .conftest import Site
 
 Fleet = tuple[ControlPlane, Registry, Node]
 # what only a pod of the manager's own would need
-_OF_ITS_POD = {"Deployment", "Service", "ConfigMap"}
+_OF_ITS_POD = {"Deployment", "Service"}
 _NAME = "scx"
 _NOWHERE = {"e2e": "nowhere"}
 
@@ -74,6 +75,11 @@ class Stage:
 
     def stays_without_daemon_set(self, *, for_s: float) -> bool:
         return polling.stays_untrue(lambda: self.schedexts.daemon_set(_NAME), for_s=for_s)
+
+    def was_refused_daemon_sets(self) -> bool:
+        """Whether the API server has let the manager make none in this namespace."""
+        cluster, namespace = self.site.cluster, self.site.namespace
+        return any(cluster.audit(user=ACCOUNT, resource="daemonsets", namespace=namespace, code=403))
 
     def uids(self) -> set[str]:
         return {pod["metadata"]["uid"] for pod in self.pods()}
@@ -190,7 +196,8 @@ def test_without_the_permission_for_daemonsets_nothing_runs_until_it_is_back(sta
     client.patch(path, {"rules": [each for each in rules if "daemonsets" not in each["resources"]]})
     try:
         stage.schedexts.create(_NAME, sched=stage.push("fifo"), nodeSelector=_NOWHERE)
-        assert stage.stays_without_daemon_set(for_s=4)
+        stage.site.until(stage.was_refused_daemon_sets, "the manager was refused")
+        assert stage.schedexts.daemon_set(_NAME) is None
     finally:
         client.patch(path, {"rules": rules})
     stage.schedexts.await_daemon_set(_NAME)

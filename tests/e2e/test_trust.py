@@ -124,14 +124,14 @@ def rules(site: Site, key: Key) -> dict[str, str]:
     authority = site.images.ca_file
     assert authority is not None
     return {
-        "trust.yaml": yaml.safe_dump({"mode": "enforce", "policy": BY_KEY}),
+        "rules.yaml": yaml.safe_dump({"mode": "enforce", "policy": BY_KEY}),
         KEY_FILE: key.public.read_text(),
         "registry-ca.pem": Path(authority).read_text(),
     }
 
 
 def config_map(rules: dict[str, str]) -> JsonObject:
-    meta = {"name": "sked-trust", "namespace": NAMESPACE}
+    meta = {"name": "sked-rules", "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": rules}
 
 
@@ -139,13 +139,12 @@ Change = Callable[[JsonObject], None]
 
 
 def install(site: Site, rules: dict[str, str], change: Change = lambda _: None) -> Operator:
-    """From the file that `make build-installer` writes, with an administrator's rules in it."""
+    """From the file that `make build-installer` writes, and an administrator's rules beside it."""
     operator = Operator(site)
     make(site.cluster, "build-installer", f"IMG={operator.image}")
     objects = [each for each in yaml.safe_load_all((ROOT / "dist/install.yaml").read_text()) if each]
+    objects.insert(1, config_map(rules))  # after the namespace
     for each in objects:
-        if each["kind"] == "ConfigMap":
-            each.update(config_map(rules))
         if each["kind"] == "Deployment":
             [container] = each["spec"]["template"]["spec"]["containers"]
             container["args"] += ["--registry-ca=/etc/sked/trust/registry-ca.pem", "--trust-interval=20"]
@@ -160,7 +159,7 @@ def with_hostile_verifier(pod: JsonObject) -> None:
     """By a file that is mounted over the real one."""
     [container] = pod["containers"]
     container["volumeMounts"].append({"name": "hostile", "mountPath": _VERIFIER, "subPath": "verifier.py"})
-    pod["volumes"].append({"name": "hostile", "configMap": {"name": "sked-trust"}})
+    pod["volumes"].append({"name": "hostile", "configMap": {"name": "sked-rules"}})
 
 
 def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(
@@ -182,7 +181,7 @@ def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(
     assert "nobody has signed" in refused["message"]
     assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
 
-    operator.cluster.apply(config_map({**rules, "trust.yaml": "mode: warn\n"}), namespace=NAMESPACE)
+    operator.cluster.apply(config_map({**rules, "rules.yaml": "mode: warn\n"}), namespace=NAMESPACE)
     operator.await_attached(attaches=attaches + 1)
 
     assert enforcing.image("signed").endswith(":v2"), "by tag, as soon as the kubelet has brought the rules"

@@ -183,7 +183,7 @@ def test_a_reset_says_what_it_will_do_and_ends_with_the_kernels_own_scheduler(sc
 
     unsure = schedctl("reset")
     assert (unsure.exit_code, schedext.ops()) == (1, "rig_fifo"), "nobody can be asked"
-    assert "schedctl reset --yes" in unsure.stderr
+    assert "add `--yes`" in unsure.stderr
 
     reset = done(schedctl("reset", "--yes"))
     assert "will stop container fifo" in reset.stderr
@@ -418,6 +418,7 @@ def test_at_whatever_moment_a_switch_is_killed_nothing_is_left_unnamed(
     polling.until(
         lambda: set(schedctl.containers()) == named_in(schedctl.status()), "all is named", timeout_s=TIMEOUT_S
     )
+    # it refuses as long as Podman still changes what it has told that it will do
     polling.until(lambda: schedctl("reset", "--yes").exit_code == 0, "it is reset", timeout_s=TIMEOUT_S)
     assert (schedctl.containers(), schedext.state()) == ({}, "disabled")
 

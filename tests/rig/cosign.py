@@ -7,6 +7,7 @@ the image. Their flags differ as well; this module knows them, so that tests can
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from rig import debian, processes
 from rig.errors import RigError, Unavailable
 from rig.sigstore import Sigstore, Trust
+from rig.sigstore.transparency import Entry
 
 # The suites where a major was last seen come first; archives move, so their neighbours are asked next.
 _SUITES = {2: ("trixie", "trixie-backports", "forky", "sid"), 3: ("sid", "forky", "trixie-backports")}
@@ -112,6 +114,30 @@ class Cosign:
         arguments = ["--key", str(key.private), *where, *self._registry, "--yes", reference]
         self._run("sign", *arguments, trust=trust)
 
+    def payload(self, reference: str) -> bytes:
+        """What has to be signed, for those who sign with something else."""
+        return self._run("generate", *self._registry, reference).stdout.encode()
+
+    def sign_blob(self, payload: bytes, key: Key, sigstore: Sigstore) -> processes.Completed:
+        """Sign bytes as major 3 does, and have the stand-in's log keep it; cosign may fail after that."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / "payload").write_bytes(payload)
+        where = ["--signing-config", str(sigstore.signing_config)]
+        where += ["--trusted-root", str(sigstore.trust.trusted_root), "--bundle", str(folder / "bundle")]
+        arguments = ["--key", str(key.private), *where, "--yes", str(folder / "payload")]
+        return self._run("sign-blob", *arguments, check=False)
+
+    def attach(self, reference: str, payload: bytes, signature: str, entry: Entry | None = None) -> None:
+        """Attach a signature that something else made; its file has that text. The entry is a log's."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        (folder / "payload").write_bytes(payload)
+        (folder / "signature").write_text(signature)
+        what = ["--payload", str(folder / "payload"), "--signature", str(folder / "signature")]
+        if entry is not None:
+            (folder / "entry").write_text(json.dumps({"rekorBundle": entry.promised()}))
+            what += ["--rekor-response", str(folder / "entry")]
+        self._run("attach", "signature", *what, *self._registry, reference)
+
     def verify(self, reference: str, key: Key) -> Verdict:
         """Ask whether this key signed that image; cosign 3 knows both kinds of signature."""
         how = ["--offline"] if self.major == 2 else self._trust_nobody()
@@ -149,6 +175,22 @@ class Cosign:
         """The command line and the environment of that question, for those who measure it."""
         how = ["--trusted-root", str(trust.trusted_root), *who, *self._registry]
         return [self._program, "verify", *how, reference], self._environment()
+
+    def trusted_root(self, trust: Trust) -> bytes:
+        """The trusted root that cosign itself writes, for the same authority and logs."""
+        file = Path(tempfile.mkdtemp(dir=self._folder)) / "root.json"
+        chain, log, ct_log = trust.chain_file, trust.log_key_file, trust.ct_key_file
+        if self.major == 2:
+            whom = [f"--certificate-chain={chain}", f"--rekor-key={log}", f"--ctfe-key={ct_log}"]
+        else:
+            since = "start-time=2021-01-01T00:00:00Z"
+            whom = [
+                f"--fulcio=url=https://fulcio.rig.test,certificate-chain={chain}",
+                f"--rekor=url=https://rekor.rig.test,public-key={log},{since}",
+                f"--ctfe=url=https://ctfe.rig.test,public-key={ct_log},{since}",
+            ]
+        self._run("trusted-root", "create", *whom, "--out", str(file))
+        return file.read_bytes()
 
     def _verdict(self, arguments: Sequence[str], reference: str, trust: Trust | None = None) -> Verdict:
         done = self._run("verify", *arguments, *self._registry, reference, trust=trust, check=False)

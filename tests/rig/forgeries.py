@@ -31,12 +31,35 @@ from rig.forging import (
 )
 from rig.forging import SIMPLE as SIMPLE_TYPE
 from rig.sigstore import encoding, merkle
+from rig.spellings import spare_bits
 from schedkit.model.images import Descriptor, Digest
 from schedkit.model.patterns import parse_pattern
-from schedkit.model.trust import Exactly, Identity, NamedFile, Rule, Step, TrustPolicy
+from schedkit.model.trust import (
+    GITHUB_ACTIONS,
+    OUR_OWNER,
+    Exactly,
+    Identity,
+    NamedFile,
+    Rule,
+    Step,
+    TrustPolicy,
+    default_policy,
+)
 from schedkit.oci.sources import Content
 
 Policy = Callable[[Made], TrustPolicy]
+OWNER = "https://forge.rig.test/schedulers"
+CALLED = Leaf(repository=f"{OWNER}/rusty", owner=OWNER)
+"""Of a workflow that says what it ran for."""
+OURS = Leaf(
+    names=("https://github.com/schedkit/plumbing/.github/workflows/build.yml@refs/heads/main",),
+    issuer_text=GITHUB_ACTIONS,
+    issuer_der=GITHUB_ACTIONS,
+    repository="https://github.com/schedkit/plumbing",
+    owner="https://github.com/schedkit",
+    repository_text="schedkit/plumbing",
+)
+OURS_BEFORE = dataclasses.replace(OURS, repository=None, owner=None)
 EXPRESSION = r"https://forge\.rig\.test/schedulers/.*@refs/heads/main"
 _ANOTHER = f"sha256:{'ab' * 32}"
 
@@ -49,6 +72,28 @@ def by_identity(_: Made) -> TrustPolicy:
 def by_expression(_: Made) -> TrustPolicy:
     """Whoever's name matches the expression."""
     return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), parse_pattern(EXPRESSION)),)))
+
+
+def by_owner(_: Made) -> TrustPolicy:
+    """The usual signer, called from whatever repository of the usual owner."""
+    return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), Exactly(IDENTITY), owner=Exactly(OWNER)),)))
+
+
+def by_our_owner(_: Made) -> TrustPolicy:
+    """The usual signer, vouched for by somebody else than GitHub, for an owner there."""
+    wanted = Identity(Exactly(ISSUER), Exactly(IDENTITY), owner=Exactly(OUR_OWNER))
+    return TrustPolicy(Rule(identities=(wanted,)))
+
+
+def by_repository(_: Made) -> TrustPolicy:
+    """The usual signer, called from repositories that match an expression."""
+    wanted = parse_pattern(r"https://forge\.rig\.test/schedulers/(rusty|lavd)")
+    return TrustPolicy(Rule(identities=(Identity(Exactly(ISSUER), Exactly(IDENTITY), repository=wanted),)))
+
+
+def by_default(_: Made) -> TrustPolicy:
+    """What is built in, for any log."""
+    return msgspec.structs.replace(default_policy(), log_url=None)
 
 
 def by_key(made: Made) -> TrustPolicy:
@@ -88,6 +133,9 @@ KEY_SIMPLE = Recipe(leaf=None, entry=None, simple=True)
 LOGGED_KEY = Recipe(leaf=None)
 SECOND = Recipe(entry="v2")
 STAMPED = Recipe(stamped=True)
+WHOLE = Recipe(key="ed25519")
+PREHASHED = Recipe(entry="v2", key="ed25519", prehashed=True, log_hash="sha512")
+PREHASHED_KEY = Recipe(leaf=None, entry=None, simple=True, key="ed25519", prehashed=True)
 FIRST_BUNDLE = Recipe(version=f"{OLD_BUNDLE}0.1")
 
 
@@ -224,11 +272,8 @@ def _second_voice(data: bytes) -> bytes:
 
 def _loose_base64(bundle: Any) -> None:
     """The last character before the padding has bits that no byte has."""
-    payload = bundle["dsseEnvelope"]["payload"]
-    stripped = payload.rstrip("=")
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    spoiled = alphabet[alphabet.index(stripped[-1]) + 1]
-    bundle["dsseEnvelope"]["payload"] = stripped[:-1] + spoiled + "=" * (len(payload) - len(stripped))
+    envelope = bundle["dsseEnvelope"]
+    envelope["payload"] = spare_bits(envelope["payload"])
 
 
 def _padded(data: bytes) -> bytes:
@@ -294,6 +339,17 @@ def _of(*names: str) -> dict[str, Any]:
     return {"leaf": Leaf(names=names)}
 
 
+def _from(leaf: Leaf, *, simple: bool = False) -> Recipe:
+    return Recipe(leaf=leaf, simple=simple)
+
+
+def _theirs(leaf: Leaf, *, repository_text: str | None = None) -> Leaf:
+    """The same workflow, called from a stranger's repository."""
+    stranger = "https://github.com/stranger"
+    text = repository_text or (leaf.repository_text and "stranger/x")
+    return dataclasses.replace(leaf, repository=f"{stranger}/x", owner=stranger, repository_text=text)
+
+
 def _as_in_a_layer(statement: Any) -> None:
     """In place of what it was: the same image, in the words of cosign 2."""
     digest = Digest(f"sha256:{statement['subject'][0]['digest']['sha256']}")
@@ -332,6 +388,13 @@ def _promise_twice(annotations: Any) -> None:
 def _elsewhere() -> Workshop:
     """Where things come from that belong to another signing."""
     return Workshop()
+
+
+def _larger_number(signature: bytes) -> bytes:
+    """More than the order of the base point, of which only what is left over counts."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    number = int.from_bytes(signature[32:], "little") + order
+    return signature[:32] + number.to_bytes(32, "little")
 
 
 def _another_certificate(body: Any) -> None:
@@ -611,6 +674,9 @@ CASES: tuple[Case, ...] = (
     _case(Step.ENTRY, "the entry is about another signer", BUNDLE, body=_another_certificate),
     _case(Step.ENTRY, "the entry is about another key", LOGGED_KEY, policy=by_logged_key, body=_another_key),
     _case(Step.ENTRY, "the entry does not tell what was signed", BUNDLE, kind="intoto 0.0.1"),
+    _case(Step.ENTRY, "an entry of a kind that nobody writes", SECOND, kind="dsse 0.0.2"),
+    _case(Step.ENTRY, "an entry of a kind that is for layers", BUNDLE, kind="hashedrekord 0.0.1"),
+    _case(Step.ENTRY, "an entry of a kind that is for envelopes", SIMPLE, kind="dsse 0.0.1"),
     _case(
         Step.ENTRY,
         "the entry is said to be another kind",
@@ -640,21 +706,27 @@ CASES: tuple[Case, ...] = (
     ),
     _case(
         Step.TIME,
+        "a timestamp of somebody whose authority is for code",
+        SECOND,
+        stamp=lambda shop, signature, at: shop.misused_stamper.stamp(signature, at),
+    ),
+    _case(
+        Step.TIME,
         "a timestamp that was refused",
-        STAMPED,
+        SECOND,
         stamp=lambda shop, signature, at: shop.stamper.stamp(signature, at, status=2),
     ),
     _case(
         Step.TIME,
         "a timestamp whose certificate has no version",
-        STAMPED,
+        SECOND,
         stamp=lambda shop, signature, at: _swap(_VERSION_3, _VERSION_NONE)(shop.stamper.stamp(signature, at)),
     ),
-    _case(Step.TIME, "a timestamp that is none", STAMPED, stamp=lambda *_: b"yesterday"),
+    _case(Step.TIME, "a timestamp that is none", SECOND, stamp=lambda *_: b"yesterday"),
     _case(
         Step.TIME,
         "a timestamp when nobody is trusted for them",
-        STAMPED,
+        SECOND,
         root=_set("timestampAuthorities", to=[]),
     ),
     _case(Step.TIME, "the timestamp authority had ended", SECOND, root=_ended("timestampAuthorities", 0)),
@@ -675,6 +747,12 @@ CASES: tuple[Case, ...] = (
         leaf=_leaf(purposes=(ExtendedKeyUsageOID.SERVER_AUTH,)),
     ),
     _case(Step.CERTIFICATE, "for nothing in particular", SIMPLE, leaf=_leaf(purposes=())),
+    _case(
+        Step.CERTIFICATE,
+        "by an authority for servers, not for code",
+        BUNDLE,
+        leaf=_leaf(careless_authority=True),
+    ),
     _case(Step.CERTIFICATE, "not for signatures", BUNDLE, leaf=_leaf(may_sign=False)),
     _case(Step.CERTIFICATE, "the authority had ended", BUNDLE, root=_ended("certificateAuthorities", 0)),
     _case(Step.CERTIFICATE, "the authority had ended", SIMPLE, root=_ended("certificateAuthorities", 0)),
@@ -694,7 +772,7 @@ CASES: tuple[Case, ...] = (
         Step.SIGNATURE,
         "a signature that was changed",
         KEY_SIMPLE,
-        signature_bytes=lambda one: one[:-1] + b"\0",
+        signature_bytes=lambda one: one[:-1] + bytes([one[-1] ^ 1]),
     ),
     _case(
         Step.SIGNATURE,
@@ -707,6 +785,18 @@ CASES: tuple[Case, ...] = (
         "a signature of zeros",
         Recipe(leaf=None, entry=None, key="ed25519"),
         signature_bytes=lambda _: b"\0" * 64,
+    ),
+    _case(Step.SIGNATURE, "a hash signed, where the log saw all of it", WHOLE, prehashed=True),
+    *(
+        # cosign does not verify such signatures before their defect either
+        _case(Step.SIGNATURE, f"a hash signed, {how}", good, askable=False, **defect)
+        for how, good, defect in (
+            ("with another key", PREHASHED, {"signed_with": "other ed25519"}),
+            ("with another key", PREHASHED_KEY, {"signed_with": "other ed25519"}),
+            ("says the log alone", PREHASHED, {"prehashed": False}),
+            ("with zeros", PREHASHED_KEY, {"signature_bytes": lambda _: b"\0" * 64}),
+            ("with a number that stands for the same", PREHASHED_KEY, {"signature_bytes": _larger_number}),
+        )
     ),
     # 13
     _case(Step.SIGNER, "somebody else", BUNDLE, **_of(f"{IDENTITY}-fork")),
@@ -745,6 +835,53 @@ CASES: tuple[Case, ...] = (
     _case(Step.SIGNER, "vouched for by nobody", BUNDLE, leaf=_leaf(issuer_text=None, issuer_der=None)),
     _case(Step.SIGNER, "two names in one certificate", BUNDLE, **_of(IDENTITY, "https://evil.test/")),
     _case(Step.SIGNER, "a host, not a person or workflow", SIMPLE, **_of("forge.rig.test")),
+    *(
+        _case(Step.SIGNER, name, good, policy=policy, askable=False, leaf=leaf)
+        for name, good, policy, leaf in (
+            ("called by a stranger", _from(CALLED), by_owner, _theirs(CALLED)),
+            ("called by a stranger", _from(CALLED, simple=True), by_owner, _theirs(CALLED)),
+            ("called for another repository", _from(CALLED), by_repository, _theirs(CALLED)),
+            (
+                "called for a repository that begins like the wanted one",
+                _from(CALLED),
+                by_repository,
+                dataclasses.replace(CALLED, repository=f"{OWNER}/rusty2"),
+            ),
+            ("called by nobody knows whom", _from(CALLED), by_owner, Leaf()),
+            ("called in two voices", _from(OURS), by_default, _theirs(OURS, repository_text="schedkit/x")),
+            (
+                "our owner, for the repository of a stranger",
+                _from(OURS),
+                by_default,
+                dataclasses.replace(OURS, repository_text="stranger/x"),
+            ),
+            ("our workflow, called by a stranger", _from(OURS), by_default, _theirs(OURS)),
+            (
+                "our workflow, called by a stranger, long ago",
+                _from(OURS_BEFORE),
+                by_default,
+                dataclasses.replace(OURS_BEFORE, repository_text="stranger/schedkit"),
+            ),
+            (
+                "our workflow, called by an owner of two parts",
+                _from(OURS_BEFORE),
+                by_default,
+                dataclasses.replace(OURS_BEFORE, repository_text="schedkit/x/y"),
+            ),
+            (
+                "called by our name, on another forge",
+                _from(dataclasses.replace(OURS, names=(IDENTITY,), issuer_text=ISSUER, issuer_der=ISSUER)),
+                by_our_owner,
+                Leaf(repository_text="schedkit/plumbing"),
+            ),
+            (
+                "our workflow, called by nobody knows whom",
+                _from(OURS),
+                by_default,
+                dataclasses.replace(OURS_BEFORE, repository_text=None),
+            ),
+        )
+    ),
     _case(Step.SIGNER, "a key, where people are trusted", BUNDLE, leaf=None, entry=None, askable=False),
     _case(
         Step.SIGNER, "a person, where keys are trusted", KEY_BUNDLE, leaf=Leaf(), entry="v1", askable=False

@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from rig import certificates
 from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST, digest_of
+from rig.prehashing import PrehashingKey
 from rig.sigstore import documents, encoding, merkle
 from rig.sigstore.authority import CertificateAuthority, CertificateLog
 from rig.sigstore.transparency import TransparencyLog
@@ -41,6 +42,9 @@ _EMPTY = "application/vnd.oci.empty.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _ISSUER_TEXT = ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _ISSUER_DER = ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
+_SOURCE_REPOSITORY = ObjectIdentifier("1.3.6.1.4.1.57264.1.12")
+_SOURCE_OWNER = ObjectIdentifier("1.3.6.1.4.1.57264.1.16")
+_OLD_REPOSITORY = ObjectIdentifier("1.3.6.1.4.1.57264.1.5")
 _SCTS = ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
 _DER = serialization.Encoding.DER
 
@@ -63,12 +67,18 @@ class Leaf:
     names: tuple[str, ...] = (IDENTITY,)
     issuer_text: str | None = ISSUER
     issuer_der: str | None = ISSUER
+    repository: str | None = None
+    """The address of what the workflow ran for."""
+    owner: str | None = None
+    repository_text: str | None = None
+    """As older certificates have it."""
     begins: float = 0
     lasts: float = 10
     purposes: tuple[ObjectIdentifier, ...] = (ExtendedKeyUsageOID.CODE_SIGNING,)
     may_sign: bool = True
     logged: bool = True
     foreign_authority: bool = False
+    careless_authority: bool = False
     foreign_log: bool = False
     log_of_another: bool = False
     """The log's timestamp was given to another certificate."""
@@ -86,6 +96,10 @@ class Recipe:
     leaf: Leaf | None = field(default_factory=Leaf)
     """None: signed with a key."""
     key: str = "p256"
+    prehashed: bool = False
+    """Sign with Ed25519ph; the key is an Ed25519."""
+    log_hash: str = "sha256"
+    """Of what was signed, in the log."""
     signed_with: str | None = None
     """Sign with this key instead of the one in the certificate, or in the policy."""
     payload_type: str = "application/vnd.in-toto+json"
@@ -194,6 +208,7 @@ _NEW_KEYS: dict[str, Callable[[], PrivateKey]] = {
     "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
     "rsa": lambda: rsa.generate_private_key(65537, 2048),
     "ed25519": ed25519.Ed25519PrivateKey.generate,
+    "other ed25519": ed25519.Ed25519PrivateKey.generate,
 }
 
 
@@ -203,6 +218,7 @@ class SecondLog:
     def __init__(self, host: str = SECOND_HOST) -> None:
         self.host = host
         self.key = ed25519.Ed25519PrivateKey.generate()
+        self.signer: ed25519.Ed25519PrivateKey | PrehashingKey = self.key
         self.bodies: list[bytes] = []
 
     @property
@@ -214,7 +230,7 @@ class SecondLog:
         self.bodies.append(body)
         index, root = len(self.bodies) - 1, merkle.root_hash(self.bodies)
         note = f"{self.host}\n{len(self.bodies)}\n{encoding.b64(root)}\n"
-        signature = encoding.b64(self.log_id[:4] + self.key.sign(note.encode()))
+        signature = encoding.b64(self.log_id[:4] + self.signer.sign(note.encode()))
         proof: dict[str, Any] = {
             "rootHash": encoding.b64(root),
             "treeSize": str(len(self.bodies)),
@@ -249,11 +265,14 @@ class Workshop:
         self.ct_log, self.foreign_ct_log = CertificateLog(), CertificateLog()
         self.authority = CertificateAuthority(self.ct_log)
         self.foreign_authority = CertificateAuthority(self.ct_log)
+        # trusted by mistake: what it issues is for servers
+        self.careless_authority = CertificateAuthority(self.ct_log, purpose=ExtendedKeyUsageOID.SERVER_AUTH)
         self.log, self.foreign_log = TransparencyLog(), TransparencyLog()
         self.second_log = SecondLog()
         self.stamper, self.foreign_stamper = TimestampAuthority(), TimestampAuthority()
         # trusted by mistake: its certificate is not for timestamps
         self.careless_stamper = TimestampAuthority(purpose=ExtendedKeyUsageOID.CODE_SIGNING)
+        self.misused_stamper = TimestampAuthority(issues=ExtendedKeyUsageOID.CODE_SIGNING)
         self._keys: dict[str, PrivateKey] = {}
 
     def key(self, name: str) -> PrivateKey:
@@ -272,7 +291,7 @@ class Workshop:
         certificate = self.certificate(recipe.leaf, self.key(recipe.key)) if recipe.leaf else None
         payload = recipe.payload_bytes(self._payload(recipe, image.digest))
         message = payload if recipe.simple else _encoding(recipe.payload_type, payload)
-        signature = recipe.signature_bytes(_sign(self.key(recipe.signed_with or recipe.key), message))
+        signature = recipe.signature_bytes(self._sign(recipe, message))
         act = _Act(recipe, payload, message, signature, certificate, _spki(self.key(recipe.key)))
         document, holder = self._stored(act, shelf, image)
         root = self.trusted_root()
@@ -282,18 +301,26 @@ class Workshop:
         recipe.shelf(shelf, made)
         return made
 
+    def _sign(self, recipe: Recipe, message: bytes) -> bytes:
+        key = self.key(recipe.signed_with or recipe.key)
+        if recipe.prehashed and isinstance(key, ed25519.Ed25519PrivateKey):
+            return PrehashingKey(key).sign(message)
+        return _sign(key, message)
+
     def trusted_root(self) -> dict[str, Any]:
         """Everybody of this workshop but the foreign ones."""
         since = self.now - dt.timedelta(days=1)
         root = documents.trusted_root(self.authority, self.ct_log.key, self.log.key, since)
         root["tlogs"].append(self.second_log.described(since))
-        stampers = (self.stamper, self.careless_stamper)
+        careless = documents.trusted_root(self.careless_authority, self.ct_log.key, self.log.key, since)
+        root["certificateAuthorities"] += careless["certificateAuthorities"]
+        stampers = (self.stamper, self.careless_stamper, self.misused_stamper)
         root["timestampAuthorities"] = [_described(stamper, since) for stamper in stampers]
         return root
 
     def certificate(self, leaf: Leaf, key: PrivateKey) -> x509.Certificate:
         """A certificate for the key, as the leaf wants it."""
-        authority = self.foreign_authority if leaf.foreign_authority else self.authority
+        authority = self._authority(leaf)
         builder = _builder(leaf, key, authority, self.moment(leaf.begins))
         plain = builder.sign(authority.key, hashes.SHA384())
         if not leaf.logged:
@@ -303,6 +330,11 @@ class Workshop:
         scts = log.timestamps(logged, authority.key, self.moment(leaf.begins))
         extension = x509.UnrecognizedExtension(_SCTS, encoding.der_octet_string(scts))
         return builder.add_extension(extension, critical=False).sign(authority.key, hashes.SHA384())
+
+    def _authority(self, leaf: Leaf) -> CertificateAuthority:
+        if leaf.careless_authority:
+            return self.careless_authority
+        return self.foreign_authority if leaf.foreign_authority else self.authority
 
     def _image(self, shelf: Shelf) -> Descriptor:
         parts = [shelf.put_blob(data) for data in (b"{}", b"a scheduler")]
@@ -439,14 +471,7 @@ class Workshop:
         if act.recipe.entry is not None:
             body = encoding.canonical_json(self._body(act))
             entry = self._log(act).append(body, self.moment(act.recipe.logged_at))
-            payload = {
-                "body": encoding.b64(body),
-                "integratedTime": entry.integrated_time,
-                "logIndex": entry.index,
-                "logID": entry.log_id.hex(),
-            }
-            promise = {"SignedEntryTimestamp": encoding.b64(entry.promise), "Payload": payload}
-            annotations["dev.sigstore.cosign/bundle"] = json.dumps(promise)
+            annotations["dev.sigstore.cosign/bundle"] = json.dumps(entry.promised())
         for stamp in self._stamps(act):
             stamped = {"SignedRFC3161Timestamp": encoding.b64(stamp)}
             annotations["dev.sigstore.cosign/rfc3161timestamp"] = json.dumps(stamped)
@@ -474,7 +499,7 @@ class _Act:
 
     @property
     def verifier(self) -> dict[str, Any]:
-        details = {"keyDetails": "PKIX_ECDSA_P256_SHA_256"}
+        details = {"keyDetails": "PKIX_ED25519_PH" if self.recipe.prehashed else "PKIX_ECDSA_P256_SHA_256"}
         if self.certificate is not None:
             return details | {"x509Certificate": _raw_bytes(self.certificate)}
         return details | {"publicKey": {"rawBytes": encoding.b64(self.public_key)}}
@@ -482,7 +507,9 @@ class _Act:
 
 def _hashedrekord(act: _Act) -> dict[str, Any]:
     signature = {"content": encoding.b64(act.signature), "publicKey": {"content": act.verifier_pem}}
-    return {"data": {"hash": _sha256(act.message)}, "signature": signature}
+    algorithm = act.recipe.log_hash
+    hashed = {"algorithm": algorithm, "value": hashlib.new(algorithm, act.message).hexdigest()}
+    return {"data": {"hash": hashed}, "signature": signature}
 
 
 def _dsse(act: _Act) -> dict[str, Any]:
@@ -502,9 +529,11 @@ def _in_toto(act: _Act) -> dict[str, Any]:
 
 
 def _second_hashedrekord(act: _Act) -> dict[str, Any]:
-    digest = encoding.b64(hashlib.sha256(act.message).digest())
+    algorithm = act.recipe.log_hash
+    digest = encoding.b64(hashlib.new(algorithm, act.message).digest())
     signature = {"content": encoding.b64(act.signature), "verifier": act.verifier}
-    return {"hashedRekordV002": {"data": {"algorithm": "SHA2_256", "digest": digest}, "signature": signature}}
+    data = {"algorithm": algorithm.replace("sha", "SHA2_"), "digest": digest}
+    return {"hashedRekordV002": {"data": data, "signature": signature}}
 
 
 def _second_dsse(act: _Act) -> dict[str, Any]:
@@ -580,9 +609,18 @@ def _builder(
     if leaf.issuer_der is not None:
         der = encoding.der_utf8_string(leaf.issuer_der)
         extensions.append((x509.UnrecognizedExtension(_ISSUER_DER, der), False))
+    extensions += [(one, False) for one in _sources(leaf)]
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
     return builder
+
+
+def _sources(leaf: Leaf) -> Iterator[x509.UnrecognizedExtension]:
+    for oid, text in ((_SOURCE_REPOSITORY, leaf.repository), (_SOURCE_OWNER, leaf.owner)):
+        if text is not None:
+            yield x509.UnrecognizedExtension(oid, encoding.der_utf8_string(text))
+    if leaf.repository_text is not None:
+        yield x509.UnrecognizedExtension(_OLD_REPOSITORY, leaf.repository_text.encode())
 
 
 def _name(text: str) -> x509.GeneralName:

@@ -25,7 +25,7 @@ from rig.errors import RigError, Unavailable
 # The host's limit for a test (rig.tiers) has room for two boots and one result.
 TEST_TIMEOUT_S = 300
 RESULT_TIMEOUT_S = 480
-_LOOK_EVERY_S = 0.5  # a look costs a millisecond, and there are thousands of tests to look after
+LOOK_EVERY_S = 0.5  # a look costs a millisecond, and there are thousands of tests to look after
 _PROJECT = Path(__file__).parents[2]
 
 
@@ -76,8 +76,14 @@ class Run(Protocol):
 class Guests:
     """All guests of a session, one at a time: two of them beside the host's own tests would starve."""
 
-    def __init__(self, errand: Errand, start: Callable[[Machine, Sequence[str]], Run] | None = None) -> None:
-        self._errand, self._start = errand, start or _booted
+    def __init__(
+        self,
+        errand: Errand,
+        start: Callable[[Machine, Sequence[str]], Run] | None = None,
+        *,
+        look_every_s: float = LOOK_EVERY_S,
+    ) -> None:
+        self._errand, self._start, self._look_every_s = errand, start or _booted, look_every_s
         self._reports: dict[str, list[pytest.TestReport]] = {}
         self._lost: dict[Place, Exception] = {}  # why tests of a place will never have a result
         self._run: Run | None = None
@@ -88,7 +94,7 @@ class Guests:
 
     def tend(self) -> None:
         """Take in what was reported, end a guest that is done, boot the next; seldom more than a glance."""
-        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+        if time.monotonic() - self._looked_s >= self._look_every_s:
             self._look()
             self._looked_s = time.monotonic()
 
@@ -162,6 +168,7 @@ class Guests:
                 if self._waiting(self._machine):
                     run.require_progress()
         except RigError as error:
+            # tests run in their order: the first without a result is where it died
             self._lost[self._errand.places[self._waiting(self._machine)[0]]] = error
             self._end(run.kill)
 
@@ -194,7 +201,7 @@ class _GuestRun:
     has_ended: bool = False
 
     def news(self) -> Iterator[pytest.TestReport]:
-        """What was reported since the last look; asked second, because after the end nothing more comes."""
+        # the end is asked for first: what is read after it is all there will be
         try:
             self.has_ended = self.guest.has_ended(self.command)
         except vm.GuestError as death:

@@ -14,6 +14,9 @@ from rig.kubeclient import JsonObject, write_kubeconfig
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/sked"
+# as they were when they had the administrator's rules in them
+OLD_CHART = ROOT / "tests/golden/before-rules/chart"
+OLD_OBJECTS = (OLD_CHART / "files/crd.yaml", ROOT / "tests/golden/before-rules/installation.yaml")
 NAMESPACE = "sked-system"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:sked-controller-manager"
 IMAGE = "registry.example/sked:v1"
@@ -23,13 +26,22 @@ _MAKE_TIMEOUT_S = 180
 
 def make(cluster: ControlPlane, *words: str, check: bool = True) -> processes.Completed:
     """One of the Makefile's targets, with this cluster as the current one and the rig's kubectl on PATH."""
+    environment = _environment(cluster)
+    return processes.run(["make", *words], cwd=ROOT, env=environment, timeout_s=_MAKE_TIMEOUT_S, check=check)
+
+
+def shell(cluster: ControlPlane, words: str) -> processes.Completed:
+    """What somebody types who has this cluster as the current one."""
+    return processes.run(["sh", "-c", words], cwd=ROOT, env=_environment(cluster))
+
+
+def _environment(cluster: ControlPlane) -> dict[str, str]:
     own = ("MAKE", "MFLAGS", "KUBE", "IMG", "CONTAINER_TOOL")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
-    environment = kept | {
+    return kept | {
         "KUBECONFIG": str(cluster.kubeconfig),
         "PATH": f"{cluster.programs}:{os.environ['PATH']}",
     }
-    return processes.run(["make", *words], cwd=ROOT, env=environment, timeout_s=_MAKE_TIMEOUT_S, check=check)
 
 
 def kustomized(folder: str) -> list[JsonObject]:

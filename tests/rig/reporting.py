@@ -6,12 +6,14 @@ left anything out ends non-zero: there, a test that did not run has not passed.
 
 from __future__ import annotations
 
+import heapq
 import os
 import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from dataclasses import astuple, dataclass, field
+from operator import itemgetter
 from typing import Protocol
 
 import pytest
@@ -22,14 +24,14 @@ from rig.errors import RigError, Unavailable
 IN_GUEST = "RIG_GUEST_REPORTS"  # set only inside a guest: the file for its reports
 _TESTS_NAMED = 3  # per entry of the list; the rest is counted
 _SLOWEST = 20
-_NOTHING = 0.1  # seconds that nobody misses
+_WORTH_TELLING_S = 0.1
 
 
 @dataclass
 class Cost:
     """What a tier took: wall time, processor time of all it started, and the machine's load around it."""
 
-    seconds: float = 0
+    wall_s: float = 0
     cpu_s: float = 0
     load_before: float | None = None  # None: it has not begun
     load_after: float = 0
@@ -38,8 +40,8 @@ class Cost:
         if self.load_before is None:
             self.load_before = os.getloadavg()[0]
 
-    def add(self, seconds: float, cpu_s: float) -> None:
-        self.seconds += seconds
+    def add(self, wall_s: float, cpu_s: float) -> None:
+        self.wall_s += wall_s
         self.cpu_s += cpu_s
         self.load_after = os.getloadavg()[0]
 
@@ -59,7 +61,9 @@ class Record:
 
     outcomes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     costs: dict[str, Cost] = field(default_factory=lambda: defaultdict(Cost))
-    durations: Counter[str] = field(default_factory=Counter)  # by test, all its phases together
+    durations: dict[str, float] = field(
+        default_factory=lambda: defaultdict(float)
+    )  # of a test's phases together
     missing: dict[str, Unavailable] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)
@@ -72,7 +76,7 @@ class Record:
     def add(self, report: pytest.TestReport) -> None:
         """Take in one phase of one test."""
         tier = tiers.of(report.nodeid) or "other"
-        self.durations[report.nodeid] += report.duration  # type: ignore[assignment]  # counts in seconds
+        self.durations[report.nodeid] += report.duration
         if (missing := getattr(report, "unavailable", None)) is not None:
             self.missing[report.nodeid] = Unavailable(*missing)
         if report.failed:
@@ -237,8 +241,8 @@ def _sections(config: pytest.Config) -> Iterator[tuple[str, list[str]]]:
 
 
 def _slowest() -> Iterator[str]:
-    for test, seconds in _record().durations.most_common(_SLOWEST):
-        if seconds >= _NOTHING:
+    for test, seconds in heapq.nlargest(_SLOWEST, _record().durations.items(), key=itemgetter(1)):
+        if seconds >= _WORTH_TELLING_S:
             yield f"{seconds:>7.1f} s  {test}"
 
 
@@ -253,7 +257,7 @@ def _tier_table() -> Iterator[str]:
 
 
 def _priced(cost: Cost) -> str:
-    return f"{cost.seconds:>9.1f} s{cost.cpu_s:>9.1f} s   {cost.load_before or 0:.1f} {cost.load_after:.1f}"
+    return f"{cost.wall_s:>9.1f} s{cost.cpu_s:>9.1f} s   {cost.load_before or 0:.1f} {cost.load_after:.1f}"
 
 
 def _cache_line() -> Iterator[str]:

@@ -25,14 +25,19 @@ _POLICY = "1.2.3.4.1"
 
 
 class TimestampAuthority:
-    """A root and a leaf that may sign timestamps; `purpose` and `critical` spoil the leaf."""
+    """A root and a leaf that may sign timestamps; `issues` spoils the root, the others the leaf."""
 
     def __init__(
-        self, *, purpose: ObjectIdentifier = ExtendedKeyUsageOID.TIME_STAMPING, critical: bool = True
+        self,
+        *,
+        purpose: ObjectIdentifier = ExtendedKeyUsageOID.TIME_STAMPING,
+        critical: bool = True,
+        issues: ObjectIdentifier | None = None,
     ) -> None:
         self._root_key = ec.generate_private_key(ec.SECP256R1())
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self.root = _certificate("root", self._root_key, None, None)
+        purposes = x509.ExtendedKeyUsage([issues]) if issues else None
+        self.root = _certificate("root", self._root_key, None, purposes, critical=False)
         self.leaf = _certificate(
             "signer",
             self._key,

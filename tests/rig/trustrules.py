@@ -74,7 +74,7 @@ class SignedImages:
     def rules(self, mode: str, **others: object) -> dict[str, bytes]:
         """Files that trust the key and nobody else."""
         document = {"mode": mode, "policy": BY_KEY, **others}
-        return {"trust.yaml": yaml.safe_dump(document).encode(), KEY_FILE: self.public_key}
+        return {"rules.yaml": yaml.safe_dump(document).encode(), KEY_FILE: self.public_key}
 
 
 @contextmanager

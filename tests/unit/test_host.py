@@ -63,6 +63,13 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
     }
 
 
+def test_a_stranger_with_the_name_of_our_container_is_a_stranger() -> None:
+    decoy = Process(99, command=f"/usr/bin/{OURS.name}", cgroups=("/user.slice",))
+    verdict = judge(attached(decoy, ops=OURS.name), [OURS])
+
+    assert (verdict.status, verdict.owner.kind) == (Status.MISMATCH, OwnerKind.FOREIGN)
+
+
 @pytest.mark.parametrize("number", range(len(RULES)))
 def test_every_row_is_the_answer_to_something(number: int) -> None:
     assert any(find_rule(*combination) is RULES[number] for combination in COMBINATIONS)

@@ -43,6 +43,9 @@ DIGEST = Digest(SHA)
         ),
         pytest.param("index.docker.io/a/b", "docker.io", "a/b", None, None, id="Docker's other name"),
         pytest.param("registry-1.docker.io/a", "docker.io", "library/a", None, None, id="and its host"),
+        pytest.param(
+            "Registry.Hub.Docker.com/a/b", "docker.io", "a/b", None, None, id="and the host of its pages"
+        ),
         pytest.param("GHCR.io:443/a", "ghcr.io", "a", None, None, id="one spelling per host"),
         pytest.param("host.test:80/a", "host.test:80", "a", None, None, id="another port is another place"),
         pytest.param(

@@ -51,6 +51,20 @@ def _found(folder: Path, content: dict[str, Any], registry: str, path: str = "a/
         pytest.param(
             ["docker.io"], "docker.io", "a", "docker.io", id="Docker's registry, as Podman names it"
         ),
+        pytest.param(
+            ["registry.hub.docker.com"],
+            "docker.io",
+            "a",
+            "registry.hub.docker.com",
+            id="Docker's registry, by another host",
+        ),
+        pytest.param(
+            ["https://index.docker.io/v1/", "registry.hub.docker.com"],
+            "docker.io",
+            "a",
+            "https://index.docker.io/v1/",
+            id="Docker's registry by its own name, whatever stands after it",
+        ),
     ],
 )
 def test_the_entry_that_fits_best_is_taken(

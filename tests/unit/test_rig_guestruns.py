@@ -64,7 +64,8 @@ class Boots:
 
 
 def guests(boots: Boots) -> Guests:
-    return Guests(Errand(PLACES, words=lambda tests: tests, prepare=lambda _: None), boots)
+    errand = Errand(PLACES, words=lambda tests: tests, prepare=lambda _: None)
+    return Guests(errand, boots, look_every_s=0)
 
 
 def test_a_look_boots_the_first_guest_and_waits_for_nothing() -> None:
@@ -75,8 +76,7 @@ def test_a_look_boots_the_first_guest_and_waits_for_nothing() -> None:
     assert [(machine, tests) for machine, tests, _ in boots.made] == [(SIX, ["a::one", "a::two", "b::one"])]
 
 
-def test_looks_alone_bring_one_guest_to_its_end_and_boot_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rig.guestruns._LOOK_EVERY_S", 0)
+def test_looks_alone_bring_one_guest_to_its_end_and_boot_the_next() -> None:
     boots = Boots()
     beside = guests(boots)
 

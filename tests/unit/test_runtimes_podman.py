@@ -25,7 +25,8 @@ RUSTY, POSTGRES = "5e1f" * 16, "c0de" * 16
 class Libpod:
     """Containers by their id, and every request about one; `spoiled` answers are no JSON.
 
-    `failures` are internal errors with which it answers as many inspections.
+    `failures` are internal errors with which it answers as many inspections. Unless it `is_filtering`, it
+    lists all containers, whatever it was asked for.
     """
 
     def __init__(self) -> None:
@@ -33,6 +34,7 @@ class Libpod:
         self.asked: list[tuple[str, str, str]] = []  # method, the word in the path, what was asked
         self.spoiled: set[str] = set()
         self.failures: list[dict[str, Any]] = []
+        self.is_filtering = True
 
     def add(self, identity: str, name: str, labels: dict[str, str], status: str = "running") -> None:
         self.containers[identity] = {"name": name, "labels": labels, "status": status}
@@ -42,7 +44,7 @@ class Libpod:
         return [
             {"Id": identity, "Names": [one["name"]], "Labels": one["labels"]}
             for identity, one in self.containers.items()
-            if wanted.items() <= one["labels"].items()
+            if not self.is_filtering or wanted.items() <= one["labels"].items()
         ]
 
     def found(self, word: str) -> str | None:
@@ -171,6 +173,15 @@ def test_somebody_elses_container_is_not_removed(podman: Podman, libpod: Libpod,
 
     assert POSTGRES in libpod.containers
     assert libpod.asked == []
+
+
+def test_a_list_that_was_not_filtered_makes_nobodys_container_ours(podman: Podman, libpod: Libpod) -> None:
+    libpod.is_filtering = False
+
+    podman.remove("postgres")
+
+    assert [each.name for each in podman.containers()] == ["scx_rusty"]
+    assert POSTGRES in libpod.containers
 
 
 def test_somebody_elses_output_is_not_shown(podman: Podman) -> None:

@@ -359,6 +359,16 @@ def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin
     assert (world.ejections, met.value.remedy) == ([], "eject it: `schedctl reset`")
 
 
+def test_what_took_the_place_of_ours_and_nobody_holds_is_left_and_named(begin: Begin) -> None:
+    theirs = BY_NOBODY._replace(kernel=SchedExt(KernelState.ENABLED, "theirs", 7))
+    played, world = begin(Runtime("start new"), BY_MAP, theirs)
+
+    with pytest.raises(Problem, match=r"no start new; .* the kernel still runs theirs"):
+        played.play((Create(), Start()))
+
+    assert world.ejections == []
+
+
 def test_an_ejection_that_fails_is_told_together_with_what_led_to_it(begin: Begin) -> None:
     played, world = begin(Runtime("start new"), BY_MAP, BY_NOBODY)
     world.refusal = Problem("the scheduler was not ejected", why="a file is read-only", remedy="run as root")

@@ -105,6 +105,11 @@ def test_mirrors_of_one_origin_keep_their_order() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["index.docker.io", "registry.hub.docker.com", "Docker.io:443"])
+def test_a_mirror_of_dockers_registry_is_one_by_each_of_its_names(name: str) -> None:
+    assert parse_mirrors([f"{name}/ada=hub.example"]) == {"docker.io/ada": ("hub.example",)}
+
+
 def test_a_mirror_without_an_origin_is_refused() -> None:
     with pytest.raises(Problem, match=r"'registry\.example' is no mirror"):
         parse_mirrors(["registry.example"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeAlias
 
 import msgspec
@@ -13,22 +13,28 @@ import pytest
 from structlog.testing import capture_logs
 
 from rig import faultproxy, polling
-from rig.cases import daemon_set, pod, running, schedext, through_json
+from rig.cases import DAEMON_SET_UID, daemon_set, observation, pod, running, schedext, through_json
 from rig.faultproxy import Asked, answer, stream
 from rig.kubeclient import JsonObject
 from rig.polling import play
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
 from schedkit.kube.controller import DONE, Result, serve
+from schedkit.kube.errors import FencedError
 from schedkit.kube.events import Recorder
-from schedkit.kube.resources import Key
+from schedkit.kube.resources import Key, key_of
 from schedkit.kube.retries import Patience
+from schedkit.model.plans import CreateDaemonSet
+from schedkit.model.schedext import SchedExtStatus
 from schedkit.model.trustrules import TrustMode
 from schedkit.sked import reconcile
+from schedkit.sked.manager import command
 from schedkit.sked.observing import Cluster
 from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.settings import Settings
 from schedkit.sked.verifying import Access, Verifications
+from schedkit.sked.wiring import Manager
 
 Reply: TypeAlias = Callable[[JsonObject], bytes]
 TORN = b""  # the connection closes instead
@@ -47,6 +53,7 @@ class Api:
         self.statuses: list[JsonObject] = []  # that were written
         self.events: list[JsonObject] = []
         self.tries = 0  # to write a DaemonSet
+        self.last_try: Asked | None = None
         self.to_status: list[bytes] = []  # instead of the regular answer
         self._served = {kind: through_json(thing) for kind, thing in served}
         self._to_daemon_sets = daemon_sets
@@ -62,7 +69,7 @@ class Api:
         if kind == "events":
             self.events.append(json.loads(asked.body))
             return answer(asked.body, code=201)
-        self.tries += 1
+        self.tries, self.last_try = self.tries + 1, asked
         await asyncio.sleep(0.05)  # long enough for anybody who does not wait
         return self._to_daemon_sets[min(self.tries, len(self._to_daemon_sets)) - 1]
 
@@ -194,6 +201,53 @@ def test_nobody_is_told_about_a_schedext_that_was_deleted_before_its_status_was_
             await polling.soon(lambda: api.tries >= 4, "the manager lives on")
             await recorder.flush(within_s=5)
         assert api.events == []
+
+    play(scenario)
+
+
+def test_a_suspended_one_loses_the_very_daemon_set_that_was_seen_and_no_successor_of_its_name() -> None:
+    suspended = schedext("scx", suspend=True)
+
+    async def scenario() -> None:
+        api = Api(("daemonsets", daemon_set(suspended)), daemon_sets=[answer(b"{}")])
+        api.schedext = through_json(suspended)
+        async with manager(api):
+            asked = await polling.soon(lambda: api.last_try, "it is deleted")
+        assert (asked.method, json.loads(asked.body)["preconditions"]) == ("DELETE", {"uid": DAEMON_SET_UID})
+
+    play(scenario)
+
+
+def test_no_daemon_set_is_made_for_one_that_was_deleted_and_made_anew_meanwhile() -> None:
+    seen = msgspec.structs.replace(schedext("scx"), status=SchedExtStatus())  # it had one before
+    meta = msgspec.structs.replace(seen.metadata, uid="its-successors-own")
+    successor = json.dumps(through_json(msgspec.structs.replace(seen, metadata=meta))).encode()
+
+    async def scenario() -> None:
+        async with (
+            faultproxy.scripted(answer(successor)) as server,
+            Client(Connection(server.url)) as client,
+        ):
+            recorder = Recorder(client, controller="c", instance="i")
+            reconciler = Reconciler(Cluster(client), client, recorder, unverified())
+            await reconciler.perform(key_of(seen), observation(seen), CreateDaemonSet(daemon_set(seen)))
+        assert [each.method for each in server.asked] == ["GET"]
+
+    play(scenario)
+
+
+def test_what_a_manager_writes_waits_for_its_lease() -> None:
+    words = ["--leader-elect", "--namespace", "sked-system"]
+    settings = Settings(**command.make_context("manager", words).params)
+    wanted = schedext("scx")
+
+    async def scenario() -> None:
+        async with faultproxy.scripted(QUOTA) as server, AsyncExitStack() as stack:
+            manager = Manager(settings, Connection(server.url), stack)
+            write = CreateDaemonSet(daemon_set(wanted))
+            with pytest.raises(FencedError, match="no longer holds the lease"):
+                await manager._reconciler.perform(key_of(wanted), observation(wanted), write)  # noqa: SLF001 - that it was put together so shows only when a lease is lost
+        assert server.asked == []
 
     play(scenario)
 

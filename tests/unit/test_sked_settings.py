@@ -38,7 +38,7 @@ def test_the_defaults_are_those_of_the_go_sked(monkeypatch: pytest.MonkeyPatch) 
     assert settings.metrics_secure
     assert settings.health_probe_bind_address == Address(None, 8081)
     assert not settings.enable_http2
-    assert settings.trust_mode == "off"
+    assert (settings.trust_mode, settings.default_trust_mode) == ("off", "off")
 
 
 @pytest.mark.parametrize("form", ["", "=true", "=True", "=TRUE", "=t", "=T", "=1"])
@@ -62,6 +62,7 @@ def test_a_switch_before_another_flag_takes_no_value_from_it(monkeypatch: pytest
     [
         ("leader-elect", "true", "leader_elect", True),
         ("trust-mode", "enforce", "trust_mode", "enforce"),
+        ("default-trust-mode", "warn", "default_trust_mode", "warn"),
         ("trust-config", "/etc/sked/trust", "trust_config", Path("/etc/sked/trust")),
         ("trust-interval", "20", "trust_interval", 20.0),
         ("registry-auth", "/auth.json", "registry_auth", Path("/auth.json")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.metadata
 import json
 import os
 import re
@@ -250,6 +251,91 @@ def test_a_wrong_trusted_root_is_refused(made: Made, spoil: Callable[[Any], None
 
     with pytest.raises(InvalidRoot):
         parse_root(json.dumps(root).encode())
+
+
+_PERIODS = [
+    ("tlogs", "publicKey"),
+    ("ctlogs", "publicKey"),
+    ("certificateAuthorities", None),
+    ("timestampAuthorities", None),
+]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda holder: holder.pop("validFor"), id="none at all"),
+        pytest.param(lambda holder: holder.update(validFor=None), id="null"),
+        pytest.param(lambda holder: holder.update(validFor={}), id="an empty one"),
+        pytest.param(lambda holder: holder["validFor"].update(start=None), id="null for a beginning"),
+        pytest.param(
+            lambda holder: holder.update(validFor={"end": "2031-01-01T00:00:00Z"}), id="nothing but an end"
+        ),
+    ],
+)
+@pytest.mark.parametrize(("kind", "inner"), _PERIODS)
+def test_nobody_is_trusted_since_ever(
+    made: Made, kind: str, inner: str | None, spoil: Callable[[Any], None]
+) -> None:
+    root = json.loads(made.root)
+    holder = root[kind][0]
+    spoil(holder[inner] if inner else holder)
+    where = f"{kind}[0].{inner}" if inner else f"{kind}[0]"
+
+    with pytest.raises(InvalidRoot, match=re.escape(f"{where} has no validFor.start")):
+        parse_root(json.dumps(root).encode())
+
+
+def test_a_key_that_is_not_known_anywhere_in_a_root_is_named_and_refused() -> None:
+    """A misspelt end would make an ended key good for ever."""
+    root = json.loads(rootfiles.embedded().document)
+    objects = {id(holder): holder for holder, _ in _places(root) if isinstance(holder, dict)}
+
+    for holder in objects.values():
+        holder["ende"] = "2021-01-01T00:00:00Z"
+        with pytest.raises(InvalidRoot, match="`ende`"):
+            parse_root(json.dumps(root).encode())
+        del holder["ende"]
+
+    assert len(objects) > 20
+    assert parse_root(json.dumps(root).encode()).logs
+
+
+def test_a_key_that_stands_twice_anywhere_in_a_root_is_named_and_refused(made: Made) -> None:
+    """Of two ends one reader takes the first, another the second."""
+    names = sorted(set(re.findall(rb'"(\w+)": ', made.root)))
+
+    for name in names:
+        doubled = re.sub(rb'("%b": )' % name, rb'"%b": null, \1' % name, made.root, count=1)
+        with pytest.raises(InvalidRoot, match=f"names '{name.decode()}' twice"):
+            parse_root(doubled)
+
+    assert len(names) > 15
+
+
+def test_keys_are_those_of_json_and_not_those_of_protobuf(made: Made) -> None:
+    spelled = made.root.replace(b'"validFor"', b'"valid_for"')
+
+    with pytest.raises(InvalidRoot, match="`valid_for`"):
+        parse_root(spelled)
+
+
+def test_roots_that_sigstore_publishes_are_read() -> None:
+    """The public one and the one for trials, as its own package has them."""
+    kept = [file for file in importlib.metadata.files("sigstore") or () if file.name == "trusted_root.json"]
+    documents = [file.read_binary() for file in kept]
+
+    assert len(documents) >= 2
+    assert all(parse_root(document).logs for document in documents)
+
+
+def test_everything_that_sigstores_schema_names_may_stand_in_a_root(made: Made) -> None:
+    root = json.loads(made.root)
+    root["tlogs"][0] |= {"checkpointKeyId": root["tlogs"][0]["logId"], "operator": "rig.test"}
+    root["tlogs"][0]["hashAlgorithm"] = 1  # as protobuf's JSON may have it
+    root["certificateAuthorities"][0]["operator"] = "rig.test"
+
+    assert len(parse_root(json.dumps(root).encode()).logs) == 2
 
 
 # --- no bytes get anything but a refusal out

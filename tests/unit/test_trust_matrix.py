@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from rig.comparison import PAGE, row
-from rig.forgeries import CASES, Case, Policy, by_identity, by_key, by_logged_key
-from rig.forging import OLD_BUNDLE, Made, Recipe, Shelf, Workshop
+from rig.forgeries import (
+    CALLED,
+    CASES,
+    OURS,
+    OURS_BEFORE,
+    PREHASHED,
+    Case,
+    Policy,
+    by_default,
+    by_identity,
+    by_key,
+    by_logged_key,
+)
+from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
+from rig.prehashing import PrehashingKey
+from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.model.images import Digest, Reference
 from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
 from schedkit.oci.deadlines import capped
@@ -61,6 +78,37 @@ def test_no_two_forgeries_have_the_same_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+@pytest.mark.parametrize("leaf", [OURS, OURS_BEFORE], ids=["as of today", "as they were before"])
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+def test_what_our_workflows_signed_for_us_is_accepted_by_the_policy_that_is_built_in(
+    workshop: Workshop, leaf: Leaf, *, simple: bool
+) -> None:
+    assert judged(workshop.make(Recipe(leaf=leaf, simple=simple)), by_default).signer == leaf.names[0]
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        dataclasses.replace(CALLED, repository="https://github.com/stranger/x", owner="https://github.com/x"),
+        dataclasses.replace(CALLED, repository_text="some/thing else"),
+        Leaf(repository_text="no repository"),
+        Leaf(repository="\N{SNOWMAN}" * 3000),
+    ],
+    ids=["a stranger's", "in two voices", "none", "endless"],
+)
+def test_an_identity_that_asks_for_no_source_means_what_it_meant(workshop: Workshop, leaf: Leaf) -> None:
+    assert judged(workshop.make(Recipe(leaf=leaf)), by_identity).signer == leaf.names[0]
+
+
+def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> None:
+    theirs = dataclasses.replace(OURS, repository="https://github.com/a/b", owner="https://github.com/a")
+
+    with pytest.raises(Refusal, match=r"ran for the repository https://github\.com/a/b of") as refused:
+        judged(workshop.make(Recipe(leaf=dataclasses.replace(theirs, repository_text="a/b"))), by_default)
+
+    assert "sourceRepositoryOwner" in refused.value.why
+
+
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -69,7 +117,6 @@ def test_no_two_forgeries_have_the_same_name() -> None:
         pytest.param(Recipe(version=f"{OLD_BUNDLE}0.2"), id="a bundle, version 0.2"),
         pytest.param(Recipe(version=f"{OLD_BUNDLE}0.1"), id="a bundle, version 0.1"),
         pytest.param(Recipe(entry="v2"), id="a log of the second version, with a timestamp"),
-        pytest.param(Recipe(entry="v2", kind="dsse 0.0.2"), id="an envelope in a log of the second version"),
         pytest.param(Recipe(kind="intoto 0.0.2"), id="an in-toto entry"),
         pytest.param(Recipe(stamped=True), id="a promise and a timestamp"),
         pytest.param(Recipe(simple=True), id="a layer"),
@@ -78,6 +125,11 @@ def test_no_two_forgeries_have_the_same_name() -> None:
         pytest.param(Recipe(key="p384"), id="a certificate for P-384"),
         pytest.param(Recipe(key="rsa"), id="a certificate for RSA"),
         pytest.param(Recipe(key="ed25519"), id="a certificate for Ed25519"),
+        pytest.param(PREHASHED, id="a certificate for Ed25519, over a hash"),
+        pytest.param(
+            Recipe(simple=True, key="ed25519", prehashed=True, log_hash="sha512"),
+            id="a layer with a certificate for Ed25519, over a hash",
+        ),
     ],
 )
 def test_a_keyless_signature_is_accepted(workshop: Workshop, recipe: Recipe) -> None:
@@ -87,6 +139,70 @@ def test_a_keyless_signature_is_accepted(workshop: Workshop, recipe: Recipe) -> 
 
     assert (verified.digest, verified.mode) == (made.digest, Mode.KEYLESS)
     assert verified.time == workshop.moment(1)
+
+
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+@pytest.mark.parametrize(
+    "defect",
+    [
+        pytest.param(
+            {"stamp": lambda shop, signature, at: shop.foreign_stamper.stamp(signature, at)},
+            id="a stranger's",
+        ),
+        pytest.param({"stamp": lambda shop, _, at: shop.stamper.stamp(b"another", at)}, id="of another"),
+        pytest.param(
+            {"stamp": lambda shop, signature, at: shop.stamper.stamp(signature, at, status=2)},
+            id="that was refused",
+        ),
+        pytest.param({"stamp": lambda *_: b"yesterday"}, id="that is none"),
+        pytest.param(
+            {"root": lambda root: root.update(timestampAuthorities=[])}, id="with nobody trusted for them"
+        ),
+        pytest.param(
+            {
+                "root": lambda root: [
+                    one.update(validFor={"start": "2020-01-01T00:00:00Z", "end": "2021-01-01T00:00:00Z"})
+                    for one in root["timestampAuthorities"]
+                ]
+            },
+            id="of an authority that had ended",
+        ),
+    ],
+)
+def test_a_timestamp_that_cannot_be_verified_counts_for_nothing(
+    workshop: Workshop, defect: dict[str, Any], *, simple: bool
+) -> None:
+    """What a log's promise dates has a time all the same; what nothing else dates has none."""
+    dated = workshop.make(Recipe(simple=simple, stamped=True, stamped_at=3, **defect))
+
+    assert judged(dated, by_identity).time == workshop.moment(1)
+    with pytest.raises(Refusal, match="nobody trusted says when it was signed") as refused:
+        judged(workshop.make(Recipe(entry="v2", **defect)), by_identity)
+    assert refused.value.step is Step.TIME
+
+
+def test_a_timestamp_that_is_verified_counts_beside_the_logs_time(workshop: Workshop) -> None:
+    """It may be the earlier one, and has to fit the certificate as well: see the forgeries of step 10."""
+    made = workshop.make(Recipe(stamped=True, stamped_at=1, logged_at=3))
+
+    assert judged(made, by_identity).time == workshop.moment(1)
+
+
+@pytest.mark.parametrize("change", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_layers_signature_may_be_spelled_as_go_reads_it(
+    workshop: Workshop, change: Callable[[str], str]
+) -> None:
+    assert judged(workshop.make(respelled(change)), by_key).mode is Mode.KEY
+
+
+@pytest.mark.parametrize("change", MISSPELLINGS.values(), ids=MISSPELLINGS)
+def test_a_layers_signature_may_be_spelled_in_no_other_way(
+    workshop: Workshop, change: Callable[[str], str]
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        judged(workshop.make(respelled(change)), by_key)
+
+    assert refused.value.step in (Step.FORMAT, Step.SIGNATURE)
 
 
 @pytest.mark.parametrize("key", ["p256", "p384", "rsa", "ed25519"])
@@ -100,11 +216,41 @@ def test_a_signature_by_key_is_accepted(workshop: Workshop, key: str, *, simple:
     assert verified.mode is Mode.KEY
 
 
+@pytest.mark.parametrize("simple", [False, True], ids=["bundle", "layer"])
+def test_a_signature_by_an_ed25519_key_over_a_hash_is_accepted(workshop: Workshop, *, simple: bool) -> None:
+    """Nothing but the signature itself says which it is."""
+    made = workshop.make(Recipe(leaf=None, entry=None, key="ed25519", prehashed=True, simple=simple))
+
+    assert judged(made, by_key).mode is Mode.KEY
+
+
 @pytest.mark.parametrize(
-    "recipe", [Recipe(leaf=None), Recipe(leaf=None, simple=True), Recipe(leaf=None, entry="v2")]
+    "recipe",
+    [
+        Recipe(leaf=None),
+        Recipe(leaf=None, simple=True),
+        Recipe(leaf=None, entry="v2"),
+        Recipe(leaf=None, entry="v2", key="ed25519", prehashed=True, log_hash="sha512"),
+    ],
 )
 def test_a_signature_by_key_in_a_log_has_a_time(workshop: Workshop, recipe: Recipe) -> None:
     assert judged(workshop.make(recipe), by_logged_key).time == workshop.moment(1)
+
+
+def test_a_log_may_itself_sign_hashes_if_the_root_says_so() -> None:
+    workshop = Workshop()
+    made = workshop.make(Recipe(entry="v2"))
+    root = json.loads(made.root)
+    root["tlogs"][1]["publicKey"]["keyDetails"] = "PKIX_ED25519_PH"
+    prehashing = json.dumps(root).encode()
+
+    with pytest.raises(Refusal) as refused:
+        judged(dataclasses.replace(made, root=prehashing), by_identity)
+    workshop.second_log.signer = PrehashingKey(workshop.second_log.key)
+    again = dataclasses.replace(workshop.make(Recipe(entry="v2")), root=prehashing)
+
+    assert refused.value.step is Step.LOG
+    assert judged(again, by_identity).digest == again.digest
 
 
 def test_the_first_entry_of_a_log_is_an_entry() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,10 +19,20 @@ from hypothesis import strategies as st
 from schedkit.model import trust
 from schedkit.model.images import Digest, parse_reference
 from schedkit.model.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust import Identity, InvalidPolicy, Mode, TrustPolicy, Verified, parse_policy
+from schedkit.model.trust import (
+    Identity,
+    InvalidPolicy,
+    Mode,
+    SourceRepository,
+    TrustPolicy,
+    Verified,
+    parse_policy,
+)
 
 SOURCE = Path(__file__).parents[2] / "src/schedkit"
 WORKFLOW = "https://github.com/schedkit/plumbing/.github/workflows/build.yml@refs/heads/main"
+
+OURS = SourceRepository("https://github.com/schedkit/plumbing", "https://github.com/schedkit")
 
 
 def read(path: str) -> bytes:
@@ -43,8 +54,9 @@ def test_a_policy_of_the_contract_is_read() -> None:
     """)
 
     (identity,) = policy.rule.identities
-    assert identity.matches(issuer="https://i.test", subject="https://github.com/me/x")
-    assert not identity.matches(issuer="https://i.test/", subject="https://github.com/me/x")
+    nowhere = SourceRepository()
+    assert identity.matches(issuer="https://i.test", subject="https://github.com/me/x", source=nowhere)
+    assert not identity.matches(issuer="https://i.test/", subject="https://github.com/me/x", source=nowhere)
     assert policy.rule.keys == (trust.NamedFile("a.pub", b"key a"),)
     assert (policy.rule.require_log, policy.log_host) == (True, "rekor.sigstore.dev")
     assert policy.trusted_root == trust.NamedFile("root.json", b"{}")
@@ -53,10 +65,51 @@ def test_a_policy_of_the_contract_is_read() -> None:
 def test_without_a_file_our_own_workflows_are_trusted() -> None:
     policy = trust.default_policy()
     (identity,) = policy.rule.identities
+    github = partial(identity.matches, issuer=trust.GITHUB_ACTIONS, source=OURS)
 
-    assert identity.matches(issuer=trust.GITHUB_ACTIONS, subject=WORKFLOW)
-    assert not identity.matches(issuer=trust.GITHUB_ACTIONS, subject=f"https://evil.test/{WORKFLOW}")
-    assert not identity.matches(issuer="https://evil.test", subject=WORKFLOW)
+    assert github(subject=WORKFLOW)
+    assert not github(subject=f"https://evil.test/{WORKFLOW}")
+    assert not github(subject=WORKFLOW, issuer="https://evil.test")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SourceRepository(),
+        SourceRepository("https://github.com/schedkit/plumbing"),
+        SourceRepository("https://github.com/evil/schedkit", "https://github.com/evil"),
+        SourceRepository("https://github.com/schedkit-x/x", "https://github.com/schedkit-x"),
+        SourceRepository("https://github.com/schedkit/x", "https://evil.test/https://github.com/schedkit"),
+    ],
+)
+def test_our_own_workflows_are_trusted_only_where_we_called_them(source: SourceRepository) -> None:
+    (identity,) = trust.default_policy().rule.identities
+
+    assert identity.names(issuer=trust.GITHUB_ACTIONS, subject=WORKFLOW)
+    assert not identity.matches(issuer=trust.GITHUB_ACTIONS, subject=WORKFLOW, source=source)
+
+
+@pytest.mark.parametrize(
+    ("asked", "accepted"),
+    [
+        ("{}", True),
+        ("{sourceRepository: 'https://f.test/a/b'}", True),
+        ("{sourceRepository: 'https://f.test/a'}", False),
+        ("{sourceRepositoryRegExp: 'https://f\\.test/.*/b'}", True),
+        ("{sourceRepositoryRegExp: 'f\\.test/.*/b'}", False),
+        ("{sourceRepositoryOwner: 'https://f.test/a'}", True),
+        ("{sourceRepositoryOwnerRegExp: 'https://f\\.test/[ab]'}", True),
+        ("{sourceRepositoryOwnerRegExp: 'https://f\\.test/[bc]'}", False),
+        ("{sourceRepository: 'https://f.test/a/b', sourceRepositoryOwner: 'https://f.test/x'}", False),
+    ],
+)
+def test_an_identity_may_ask_what_a_workflow_ran_for(asked: str, *, accepted: bool) -> None:
+    fields = {"issuer": "i", "subject": "s"} | yaml.safe_load(asked)
+    (identity,) = parse_policy({"identities": [fields]}, read).rule.identities
+    source = SourceRepository("https://f.test/a/b", "https://f.test/a")
+
+    assert identity.matches(issuer="i", subject="s", source=source) is accepted
+    assert identity.matches(issuer="i", subject="s", source=SourceRepository()) is (asked == "{}")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "keys: []", "rekorURL: https://rekor.sigstore.dev"])
@@ -105,6 +158,9 @@ def test_a_rule_for_one_of_dockers_short_names_is_narrower_than_that_for_all_of_
         ("docker.io/acme/x", "Docker.io/acme/x"),
         ("docker.io/acme/x", "acme/x"),
         ("index.docker.io/acme", "acme/x"),
+        ("docker.io/acme/x", "registry.hub.docker.com/acme/x"),
+        ("registry.hub.docker.com/acme", "acme/x"),
+        ("registry.hub.docker.com", "index.docker.io/acme/x"),
         ("docker.io/nginx", "docker.io/nginx"),
         ("docker.io/nginx", "docker.io/library/nginx"),
         ("docker.io/nginx", "docker.io/nginx/ingress"),
@@ -119,9 +175,38 @@ def test_a_rule_is_not_escaped_by_another_spelling_of_its_host(match: str, image
     assert policy.rule_for(image).trusts_nobody or image == "acme/x"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_rule_from_when_a_name_of_dockers_registry_was_another_gives_way_to_that_of_today(
+    order: int,
+) -> None:
+    """Such a policy was accepted before, so that it is still."""
+    rules = ["{match: docker.io/acme, keys: [{path: a.pub}]}", "{match: registry.hub.docker.com/acme}"]
+    policy = parsed(f"repositories: [{', '.join(rules[::order])}]")
+
+    assert [key.path for key in policy.rule_for("docker.io/acme/x").keys] == ["a.pub"]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("repositories: [{match: docker.io/a}, {match: index.docker.io/a}]", "has a rule already"),
+        (
+            "repositories: [{match: registry.hub.docker.com/a}, {match: Registry.hub.docker.com:443/a}]",
+            "has a rule already",
+        ),
+        (
+            "identities: [{issuer: a, subject: b, sourceRepository:}]",
+            "identities[0] needs either sourceRepository or sourceRepositoryRegExp",
+        ),
+        (
+            "identities: [{issuer: a, subject: b, sourceRepositoryOwner: c, sourceRepositoryOwnerRegExp: d}]",
+            "identities[0] needs either sourceRepositoryOwner or sourceRepositoryOwnerRegExp",
+        ),
+        ("identities: [{issuer: a, subject: b, sourceOwner: c}]", "did you mean sourceRepositoryOwner?"),
+        (
+            "identities: [{issuer: a, subject: b, sourceRepositoryRegExp: '('}]",
+            "identities[0].sourceRepositoryRegExp is not an expression",
+        ),
         ("keyz: []", "unknown key 'keyz'; did you mean keys?"),
         ("identity: []", "did you mean identities?"),
         ("identities: [{issuer: a, subjectRegexp: b}]", "did you mean subjectRegExp?"),
@@ -169,6 +254,10 @@ def test_a_fingerprint_changes_with_everything_that_could_change_a_verdict() -> 
         "identities: [{issuer: a, subject: b}]",
         "identities: [{issuer: a, subjectRegExp: b}]",
         "identities: [{issuer: b, subject: a}]",
+        "identities: [{issuer: a, subject: b, sourceRepository: c}]",
+        "identities: [{issuer: a, subject: b, sourceRepositoryRegExp: c}]",
+        "identities: [{issuer: a, subject: b, sourceRepositoryOwner: c}]",
+        "identities: [{issuer: a, subject: b, sourceRepository: c, sourceRepositoryOwner: c}]",
         "{keys: [{path: a.pub}], rekorURL: 'https://a.test'}",
         "{keys: [{path: a.pub}], trustedRoot: root.json}",
         "repositories: [{match: a.test, keys: [{path: a.pub}]}]",
@@ -321,6 +410,6 @@ def test_the_way_to_make_a_proof_is_used_where_it_is_earned() -> None:
 def test_an_identity_needs_both_to_fit() -> None:
     identity = Identity(trust.Exactly("i"), parse_pattern("s"))
 
-    answers = {pair: identity.matches(issuer=pair[0], subject=pair[1]) for pair in ("is", "ix", "xs", "xx")}
+    answers = {pair: identity.names(issuer=pair[0], subject=pair[1]) for pair in ("is", "ix", "xs", "xx")}
 
     assert answers == {"is": True, "ix": False, "xs": False, "xx": False}

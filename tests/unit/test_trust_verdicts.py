@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
+import hashlib
 import json
 import os
 import subprocess
@@ -12,18 +14,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from rig.errors import Unavailable
 from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
 from schedkit.model.images import Descriptor, Digest, Reference, Repository
-from schedkit.model.trust import Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.model.trust import REVISION, Refusal, Rule, Step, TrustPolicy, Verified
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
 from schedkit.oci.files import MOST_FILES
 from schedkit.oci.sources import Content
 from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, from_json, to_json, verify_once
 
 NOBODY = 65534
+VERIFIER = ("schedkit.oci.verification", "schedkit.oci.ed25519ph")  # the latter is loaded when it is needed
+RECORDED = Path(__file__).parents[1] / "golden/verifier.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -157,14 +162,71 @@ def test_another_trusted_root_wants_another_verdict(made: Made) -> None:
     assert beliefs(policy, made.root) != beliefs(policy, made.root + b" ")
 
 
-def test_another_version_of_the_verifier_wants_another_verdict(
+def test_a_release_that_does_not_change_the_verifier_ends_no_verdict() -> None:
+    script = (
+        "import schedkit; schedkit.__version__ = '9.9.9'\n"
+        "from schedkit.oci.verdicts import TrustPolicy, beliefs; print(beliefs(TrustPolicy(), b''))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == beliefs(TrustPolicy(), b"")
+
+
+def test_another_revision_of_the_verifier_wants_another_verdict(
     monkeypatch: pytest.MonkeyPatch, verdicts: Verdicts, made: Made
 ) -> None:
     kept(verdicts, made)
-    monkeypatch.setattr("schedkit.oci.verdicts.__version__", "0.0.0")
+    monkeypatch.setattr("schedkit.oci.verdicts.REVISION", REVISION + 1)
 
     with pytest.raises(Unreachable):
         again(verdicts, made)
+
+
+def test_whoever_changes_the_verifier_raises_its_revision() -> None:
+    """All of ours that is loaded with it decides verdicts; what is said about the code does not count."""
+    recorded = yaml.safe_load(RECORDED.read_text())
+
+    found = {"revision": REVISION, "source": _fingerprint(_sources_of(*VERIFIER))}
+
+    assert found == recorded, (
+        "what decides verdicts has changed: raise REVISION in src/schedkit/model/trust.py, so that those of"
+        f" the verifier before end, and write what this test then finds into {RECORDED.name}"
+    )
+
+
+def test_a_comment_changes_no_verdict_and_any_statement_may() -> None:
+    code = 'def f():\n    """What it does."""\n    return 1\n'
+
+    assert _statements(code) == _statements(f"# why\n\n{code.replace('What', 'All that')}")
+    assert _statements(code) != _statements(code.replace("1", "2"))
+
+
+def _sources_of(*modules: str) -> list[Path]:
+    """The files of ours that are loaded with them."""
+    script = (
+        f"import sys, {', '.join(modules)}\n"
+        "for name, one in sys.modules.items(): name.startswith('schedkit.') and print(one.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return sorted(map(Path, done.stdout.split()))
+
+
+def _fingerprint(sources: list[Path]) -> str:
+    told = [f"{file.name}\n{_statements(file.read_text())}" for file in sources]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _statements(code: str) -> str:
+    """Without comments on lines of their own, blank lines, and texts that nobody reads but people."""
+    said = {
+        number
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = [line for number, line in enumerate(code.splitlines(), 1) if number not in said]
+    return "\n".join(line for line in lines if line.strip() and not line.strip().startswith("#"))
 
 
 @pytest.mark.parametrize("days", [-31, 1])

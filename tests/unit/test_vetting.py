@@ -25,7 +25,7 @@ from rig.cases import (
 from rig.plans import plan
 from schedkit.model.conditions import Reason
 from schedkit.model.fleets import Fleet
-from schedkit.model.images import Digest
+from schedkit.model.images import Digest, parse_reference
 from schedkit.model.observed import ContainerStatus, Observation, Pod
 from schedkit.model.plans import (
     CreateDaemonSet,
@@ -77,6 +77,8 @@ def rendered(at: Observation) -> str | None:
             case PatchDaemonSet(operations=operations):
                 images = [each.value for each in operations if each.path.endswith("/image")]
                 return images[0] if images else "as it is"
+            case DeleteDaemonSet():
+                return "nothing: what runs is ended"
     return None
 
 
@@ -103,6 +105,12 @@ TABLE: dict[str, tuple[Observation, str | None, tuple[str, str], str]] = {
     "warn, new, outage": (seen(WARN, OUTAGE), IMAGE, ("Unknown", "RegistryUnreachable"), "Accepted"),
     "enforce, new, no verdict yet": (seen(ENFORCE), None, ("Unknown", "Verifying"), "Verifying"),
     "enforce, new, signed": (seen(ENFORCE, trusted()), PINNED, ("True", "Verified"), "Accepted"),
+    "enforce, new, signed before its tag was moved": (
+        seen(ENFORCE, trusted(current=NEWER)),
+        PINNED,
+        ("True", "Verified"),
+        "Accepted",
+    ),
     "enforce, new, unsigned": (seen(ENFORCE, UNTRUSTED), None, ("False", "Untrusted"), "Untrusted"),
     "enforce, new, outage": (
         seen(ENFORCE, OUTAGE),
@@ -545,7 +553,34 @@ def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -
     assert vet(seen(WARN, found)).signer == "x\N{REPLACEMENT CHARACTER}" * 512
 
 
+def test_a_key_of_the_rules_that_does_nothing_yet_is_told_with_every_answer_about_acceptance() -> None:
+    place = "rules.yaml of ConfigMap sked-rules"
+    capped = replace(parse_rules({"priorityCeiling": 10}, read, TrustMode.OFF), place=place)
+    nobody = replace(capped, allowed_namespaces=())
+
+    accepted, refused, usual = (acceptance(seen(rules)) for rules in (capped, nobody, OFF))
+
+    remark = f"; priorityCeiling in {place} does nothing yet"
+    assert accepted == f"nothing is in the way{remark}"
+    assert refused.endswith(f"allowedNamespaces in {place} does not name it{remark}")
+    assert usual == "nothing is in the way"
+
+
+def acceptance(at: Observation) -> str:
+    conditions = compute_status(at, Fleet()).conditions
+    return next(each.message for each in conditions if each.type == "Accepted")
+
+
 # The document
+
+
+@pytest.mark.parametrize("name", ["docker.io", "index.docker.io", "registry.hub.docker.com"])
+def test_dockers_registry_is_allowed_by_each_of_its_names(name: str) -> None:
+    rules = parse_rules({"allowedImages": [f"{name}/ada"]}, read, TrustMode.OFF)
+
+    for image in ("ada/x", "index.docker.io/ada/x", "registry.hub.docker.com/ada/x"):
+        assert rules.allows_image(parse_reference(image).repository)
+    assert not rules.allows_image(parse_reference("registry.hub.docker.com/bob/x").repository)
 
 
 def test_a_whole_document_is_read() -> None:
@@ -583,7 +618,7 @@ def test_the_stricter_of_mode_and_floor_counts(written: object, floor: str, mode
 
 
 def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody() -> None:
-    assert parse_rules({}, read, TrustMode.WARN) == WARN
+    assert parse_rules({}, read, TrustMode.WARN) == replace(WARN, has_mode=False)
     assert parse_rules({"policy": {}}, read, TrustMode.WARN).policy.rule.trusts_nobody
 
 

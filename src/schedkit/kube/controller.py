@@ -83,14 +83,14 @@ class Controller(Generic[K]):
         wanted_s = error.retry_after_s if isinstance(error, UnavailableError) else None
         delay_s = self.queue.retry(key, at_least_s=wanted_s or 0)
         # whatever the server said, its words say it all; where in our code it was heard helps nobody
-        is_ours = not isinstance(error, KubeError)
+        is_our_mistake = not isinstance(error, KubeError)
         _log.warning(
             "reconcile_delayed",
             controller=self.name,
             key=str(key),
             reason=str(error) or type(error).__name__,
             retry_in_s=round(delay_s, 1),
-            exc_info=is_ours,
+            exc_info=is_our_mistake,
         )
 
 

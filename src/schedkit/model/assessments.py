@@ -6,7 +6,7 @@ For each there is a table of checks, of which the first that speaks decides: the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedkit.model.conditions import Finding, Reason, no, unknown, yes
 from schedkit.model.differences import is_legacy
@@ -15,6 +15,7 @@ from schedkit.model.nodestates import SETTLING, Bucket
 from schedkit.model.objects import LEGACY_LACKS
 from schedkit.model.observed import Observation
 from schedkit.model.schedext import ConditionStatus, ConditionType
+from schedkit.model.trustrules import Rules, unused_settings_remark
 from schedkit.model.vetting import Vetted
 
 
@@ -43,7 +44,7 @@ def assess(
     evidence = Evidence(observation, fleet, vetted)
     deployed = _first(DEPLOYED, evidence)
     return (
-        (ConditionType.ACCEPTED, _first(ACCEPTED, evidence)),
+        (ConditionType.ACCEPTED, _with_unused_settings(_first(ACCEPTED, evidence), observation.rules)),
         (ConditionType.VERIFIED, evidence.vetted.verified),
         (ConditionType.DEPLOYED, deployed),
         (ConditionType.PROGRESSING, _first(PROGRESSING, evidence)),
@@ -53,6 +54,12 @@ def assess(
 
 def _first(checks: tuple[Check, ...], evidence: Evidence) -> Finding:
     return next(finding for check in checks if (finding := check(evidence)) is not None)
+
+
+def _with_unused_settings(finding: Finding, rules: Rules | None) -> Finding:
+    """Whatever the answer, nobody shall think that such a setting had a part in it."""
+    remark = unused_settings_remark(rules) if rules else ""
+    return replace(finding, message=f"{finding.message}; {remark}") if remark else finding
 
 
 # Accepted: can the spec be turned into a DaemonSet?

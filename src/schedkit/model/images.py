@@ -12,7 +12,9 @@ from schedkit.model import grammar
 
 DEFAULT_REGISTRY = "docker.io"
 DEFAULT_TAG = "latest"
-_ALIASES = {"index.docker.io": DEFAULT_REGISTRY, "registry-1.docker.io": DEFAULT_REGISTRY}
+_ALIASES = dict.fromkeys(
+    ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"), DEFAULT_REGISTRY
+)
 _USUAL_PORT = ":443"
 _SHORT_NAMES = "library"  # where Docker's registry keeps what has a name of one part
 _LONGEST_NAME = 255

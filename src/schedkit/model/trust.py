@@ -24,11 +24,20 @@ from schedkit.model.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pat
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
 OUR_WORKFLOWS: Final = r"^https://github\.com/schedkit/.*"
+OUR_OWNER: Final = "https://github.com/schedkit"
 PUBLIC_LOG: Final = "https://rekor.sigstore.dev"
 
+# a policy may have a rule under this name and another under docker.io, from when they were two
+_LATE_ALIAS: Final = "registry.hub.docker.com"
+_REPOSITORY: Final = "sourceRepository"
+_OWNER: Final = "sourceRepositoryOwner"
 _MAX_SIGNERS: Final = 64
 _MAX_RULES: Final = 256
 _URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
+
+
+REVISION: Final = 1
+"""Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
 
 
 class Step(IntEnum):
@@ -141,15 +150,34 @@ class Exactly(msgspec.Struct, frozen=True):
         return len(text) <= MAX_TEXT and text == self.text
 
 
+class SourceRepository(msgspec.Struct, frozen=True):
+    """The repository that a workflow ran for, and whose it is, as URLs; None: nobody vouches for it."""
+
+    url: str | None = None
+    owner: str | None = None
+
+
 class Identity(msgspec.Struct, frozen=True):
-    """Whom an issuer may vouch for."""
+    """Whom an issuer may vouch for.
+
+    A workflow that others may call is the subject whoever calls it; only the source says who did.
+    """
 
     issuer: Exactly | Pattern
     subject: Exactly | Pattern
+    repository: Exactly | Pattern | None = None  # None: any, and none at all
+    owner: Exactly | Pattern | None = None  # as above
 
-    def matches(self, *, issuer: str, subject: str) -> bool:
+    def names(self, *, issuer: str, subject: str) -> bool:
         """Whether issuer and subject, each as a whole, are those that are meant."""
         return self.issuer.matches(issuer) and self.subject.matches(subject)
+
+    def matches(self, *, issuer: str, subject: str, source: SourceRepository) -> bool:
+        """Whether it names them, and the source is one that is meant, where that is asked."""
+        wanted = ((self.repository, source.url), (self.owner, source.owner))
+        return self.names(issuer=issuer, subject=subject) and all(
+            matcher is None or (found is not None and matcher.matches(found)) for matcher, found in wanted
+        )
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -204,8 +232,8 @@ class TrustPolicy(msgspec.Struct, frozen=True):
 
 
 def default_policy() -> TrustPolicy:
-    """Without a policy file: what schedkit's own workflows signed, with the public Sigstore."""
-    ours = Identity(Exactly(GITHUB_ACTIONS), parse_pattern(OUR_WORKFLOWS))
+    """Without a policy file: what schedkit's own workflows signed for schedkit, with the public Sigstore."""
+    ours = Identity(Exactly(GITHUB_ACTIONS), parse_pattern(OUR_WORKFLOWS), owner=Exactly(OUR_OWNER))
     return TrustPolicy(Rule(identities=(ours,)), log_url=PUBLIC_LOG)
 
 
@@ -253,8 +281,19 @@ def _file(value: object, where: str, read: Read) -> NamedFile:
 
 
 def _identity(item: object, where: str) -> Identity:
-    fields = known_fields(item, where, ("issuer", "issuerRegExp", "subject", "subjectRegExp"))
-    return Identity(_matcher(fields, "issuer", where), _matcher(fields, "subject", where))
+    names = ("issuer", "subject", _REPOSITORY, _OWNER)
+    fields = known_fields(item, where, [key for name in names for key in (name, f"{name}RegExp")])
+    return Identity(
+        _matcher(fields, "issuer", where),
+        _matcher(fields, "subject", where),
+        _wish(fields, _REPOSITORY, where),
+        _wish(fields, _OWNER, where),
+    )
+
+
+def _wish(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern | None:
+    """What need not be asked; but a key with nothing after its colon was meant to ask something."""
+    return _matcher(fields, name, where) if fields.keys() & {name, f"{name}RegExp"} else None
 
 
 def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern:
@@ -271,15 +310,18 @@ def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Patt
 
 
 def _repositories(value: object, read: Read) -> dict[str, Rule]:
+    """By name; a rule under the name by which Docker's registry used to be another one gives way."""
     rules: dict[str, Rule] = {}
+    late: dict[str, Rule] = {}
     for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
         where = f"repositories[{at}]"
         fields = known_fields(item, where, ("match", "keys", "identities", "requireLog"))
         name = parse_prefix(fields.get("match"), f"{where}.match")
-        if name in rules:
+        known = late if str(fields["match"]).lower().startswith(_LATE_ALIAS) else rules
+        if name in known:
             raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
-        rules[name] = _rule(fields, f"{where}.", read)
-    return rules
+        known[name] = _rule(fields, f"{where}.", read)
+    return late | rules
 
 
 def parse_prefix(value: object, where: str) -> str:
@@ -368,9 +410,16 @@ def _content(policy: TrustPolicy) -> object:
 def _rule_content(rule: Rule) -> object:
     return {
         "keys": [[key.path, key.content] for key in rule.keys],
-        "identities": [[_words(one.issuer), _words(one.subject)] for one in rule.identities],
+        "identities": [_identity_content(one) for one in rule.identities],
         "require_log": rule.require_log,
     }
+
+
+def _identity_content(identity: Identity) -> object:
+    """Without a word about what is not asked, so that older policies keep their fingerprint."""
+    wishes = ((_REPOSITORY, identity.repository), (_OWNER, identity.owner))
+    asked = [[name, *_words(matcher)] for name, matcher in wishes if matcher is not None]
+    return [_words(identity.issuer), _words(identity.subject), *asked]
 
 
 def _words(matcher: Exactly | Pattern) -> list[str]:

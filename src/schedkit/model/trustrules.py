@@ -27,6 +27,16 @@ _MAX_ITEMS: Final = 1024
 _LONGEST_NAMESPACE: Final = 63
 _KNOWN: Final = ("mode", "policy", "allowedImages", "allowedNamespaces", "priorityCeiling")
 
+RULES_FILE: Final = "rules.yaml"
+OLD_RULES_FILE: Final = "trust.yaml"  # read while the other one is absent
+# how people find them
+PLACES: Final = MappingProxyType(
+    {
+        RULES_FILE: f"{RULES_FILE} of ConfigMap sked-rules",
+        OLD_RULES_FILE: f"{OLD_RULES_FILE} of ConfigMap sked-trust",
+    }
+)
+
 
 class TrustMode(StrEnum):
     """What becomes of an image that nobody trusted has signed; the later, the stricter."""
@@ -48,7 +58,9 @@ class Rules:
     fingerprint: str = ""  # of the policy
     allowed_images: tuple[str, ...] | None = None
     allowed_namespaces: tuple[str, ...] | None = None
-    priority_ceiling: int | None = None
+    priority_ceiling: int | None = None  # accepted, and used by nobody yet
+    place: str = ""  # where they are written; empty: nowhere, they are built in
+    has_mode: bool = True  # False: nobody wrote one, and the mode is the floor
     # what the policy was read from, so that another process can read the same
     document: object = None  # None: the policy is the one that is built in
     files: Mapping[str, bytes] = field(default_factory=lambda: MappingProxyType({}))
@@ -56,6 +68,10 @@ class Rules:
     def is_stricter_than(self, other: Rules) -> bool:
         """Whether its mode is; lists and policies cannot be told apart so."""
         return _STRICTNESS[self.mode] > _STRICTNESS[other.mode]
+
+    def is_looser_than(self, before: Rules) -> bool:
+        """Whether more may run by these, as far as can be told: where nothing is written, lists are gone."""
+        return before.is_stricter_than(self) or bool(before.place and not self.place)
 
     def allows_image(self, repository: Repository) -> bool:
         """Whether images of that repository may run."""
@@ -67,10 +83,23 @@ class Rules:
         return self.allowed_namespaces is None or namespace in self.allowed_namespaces
 
 
-def built_in_rules(floor: TrustMode) -> Rules:
-    """Where the administrator wrote none."""
+def built_in_rules(floor: TrustMode, default: TrustMode = TrustMode.OFF) -> Rules:
+    """Where the administrator wrote none: the only ones for which the default counts."""
     policy = default_policy()
-    return Rules(mode=floor, policy=policy, fingerprint=policy.fingerprint)
+    return Rules(mode=_stricter(floor, default), policy=policy, fingerprint=policy.fingerprint)
+
+
+def unused_settings_remark(rules: Rules) -> str:
+    """What is to be said about settings that are accepted and do nothing; empty: there are none."""
+    return "" if rules.priority_ceiling is None else f"priorityCeiling in {rules.place} does nothing yet"
+
+
+def missing_mode_remark(rules: Rules, built_in: Rules) -> str:
+    """What is to be said where rules without a mode loosen what counts without rules; empty: nothing."""
+    if rules.has_mode or not built_in.is_stricter_than(rules):
+        return ""
+    counts = f"{rules.mode} counts, and {built_in.mode} only where there are no rules"
+    return f"{rules.place} has no mode: {counts}; write the one you want"
 
 
 def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
@@ -89,12 +118,13 @@ def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
     given = fields.get("policy")
     policy = default_policy() if given is None else parse_policy(given, remember)
     return Rules(
-        mode=max(floor, _mode(fields.get("mode", floor)), key=_STRICTNESS.__getitem__),
+        mode=_stricter(floor, _mode(fields.get("mode", floor))),
         policy=policy,
         fingerprint=policy.fingerprint,
         allowed_images=_images(fields),
         allowed_namespaces=_namespaces(fields),
         priority_ceiling=_ceiling(fields.get("priorityCeiling")),
+        has_mode="mode" in fields,
         document=given,
         files=MappingProxyType(files),
     )
@@ -105,6 +135,10 @@ def _fields(document: object) -> Mapping[str, Any]:
     if "policy" in found and found["policy"] is None:
         raise InvalidPolicy("policy is empty; write whom to trust, {} for nobody, or leave the key out")
     return found
+
+
+def _stricter(one: TrustMode, other: TrustMode) -> TrustMode:
+    return max(one, other, key=_STRICTNESS.__getitem__)
 
 
 def _mode(value: object) -> TrustMode:

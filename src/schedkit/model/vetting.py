@@ -29,8 +29,6 @@ from schedkit.model.trust import Verified
 from schedkit.model.trustrules import Rules, TrustMode
 from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 
-RULES_FILE = "trust.yaml of ConfigMap sked-trust"
-
 
 @dataclass(frozen=True, slots=True)
 class Vetted:
@@ -192,17 +190,18 @@ def rules_cannot_be_read(case: Case) -> Finding | None:
     """What they would say nobody knows: nothing new may run, and what runs stays."""
     if case.observation.rules is not None:
         return None
-    words = f"nothing new or changed may run before {RULES_FILE} is mended"
+    words = "nothing new or changed may run before the administrator's rules are mended"
     return no(Reason.POLICY_UNREADABLE, f"{words}: {case.observation.complaint}")
 
 
 def namespace_is_not_allowed(case: Case) -> Finding | None:
     """A list of namespaces counts in every mode."""
     namespace = case.observation.schedext.metadata.namespace
-    if _rules(case).allows_namespace(namespace):
+    rules = _rules(case)
+    if rules.allows_namespace(namespace):
         return None
     words = f"SchedExts of the namespace {namespace} may not run anything"
-    return no(Reason.NOT_ALLOWED, f"{words}: allowedNamespaces in {RULES_FILE} does not name it")
+    return no(Reason.NOT_ALLOWED, f"{words}: allowedNamespaces in {rules.place} does not name it")
 
 
 def image_is_not_allowed(case: Case) -> Finding | None:
@@ -216,7 +215,7 @@ def image_is_not_allowed(case: Case) -> Finding | None:
         return no(Reason.NOT_ALLOWED, f"allowedImages cannot be applied: {error}")
     if is_allowed:
         return None
-    return no(Reason.NOT_ALLOWED, f"{case.wanted} is not allowed: see allowedImages in {RULES_FILE}")
+    return no(Reason.NOT_ALLOWED, f"{case.wanted} is not allowed: see allowedImages in {rules.place}")
 
 
 def _exclusion(case: Case) -> Finding | None:

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.trust import GITHUB_ACTIONS, Refusal, SourceRepository, Step
 from schedkit.oci.parsing import UNREADABLE
-from schedkit.oci.signatures import is_signed
 from schedkit.oci.trustedroots import Authority, Log
 
 E = TypeVar("E", bound=x509.ExtensionType)
@@ -25,7 +24,13 @@ E = TypeVar("E", bound=x509.ExtensionType)
 # Sigstore writes the issuer of the identity twice: as bare text, and later as DER
 _ISSUER_TEXT: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _ISSUER_DER: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
+# what a workflow ran for: as DER, and in older certificates as bare text, owner/name on GitHub
+_SOURCE_REPOSITORY: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.12")
+_SOURCE_OWNER: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.16")
+_OLD_REPOSITORY: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.5")
+_GITHUB: Final = "https://github.com"
 _MAX_SCTS: Final = 8
+_NO_TEXT: Final = "the certificate's issuer of the identity is no text"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -53,7 +58,7 @@ def _issuer_at(
     current = [authority for authority in authorities if authority.valid.covers(moment)]
     for authority in current:
         chain = _chain(certificate, moment, authority)
-        if chain is not None:
+        if chain is not None and all(may_issue(one, ExtendedKeyUsageOID.CODE_SIGNING) for one in chain[1:]):
             return chain[1]
     why = "the certificate was issued by no trusted authority, or was not valid when it was used"
     raise Refusal(Step.CERTIFICATE, f"{why}, at {moment.isoformat()}")
@@ -68,7 +73,7 @@ def _chain(
         verification.PolicyBuilder()
         .store(verification.Store([authority.certificates[-1]]))
         .time(moment)
-        # a client's certificate for the library; what it is for was checked above
+        # a client's certificate for the library; what it and its issuers are for is checked here
         .extension_policies(
             ca_policy=_any_purpose(policy.webpki_defaults_ca()),
             ee_policy=_any_purpose(policy.webpki_defaults_ee()),
@@ -84,6 +89,12 @@ def _chain(
 
 def _any_purpose(policy: verification.ExtensionPolicy) -> verification.ExtensionPolicy:
     return policy.may_be_present(x509.ExtendedKeyUsage, verification.Criticality.AGNOSTIC, None)
+
+
+def may_issue(issuer: x509.Certificate, purpose: ObjectIdentifier) -> bool:
+    """Whether certificates for that purpose are good from this issuer; one that names none is for all."""
+    purposes = _extension(issuer, x509.ExtendedKeyUsage)
+    return purposes is None or not {purpose, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}.isdisjoint(purposes)
 
 
 def check_issuance(certificate: x509.Certificate, issuer: x509.Certificate, logs: Sequence[Log]) -> None:
@@ -122,7 +133,7 @@ def _is_logged(
         struct.pack("!BBQH", 0, 0, milliseconds, 1) + entry + struct.pack("!H", len(extensions)) + extensions
     )
     return is_usual and any(
-        log.log_id == sct.log_id and log.valid.covers(moment) and is_signed(log.key, sct.signature, signed)
+        log.log_id == sct.log_id and log.valid.covers(moment) and log.signed(sct.signature, signed)
         for log in logs
     )
 
@@ -132,6 +143,7 @@ class Named(msgspec.Struct, frozen=True):
 
     subject: str
     issuer: str
+    source: SourceRepository
 
 
 def named_in(certificate: x509.Certificate) -> Named:
@@ -141,7 +153,39 @@ def named_in(certificate: x509.Certificate) -> Named:
     kinds = (x509.UniformResourceIdentifier, x509.RFC822Name)
     if len(found) != 1 or not all(isinstance(name, kinds) for name in names or ()):
         raise Refusal(Step.SIGNER, "the certificate does not name exactly one signer, by address or URL")
-    return Named(found[0], _oidc_issuer(certificate))
+    issuer = _oidc_issuer(certificate)
+    return Named(found[0], issuer, _source(certificate, issuer))
+
+
+def _source(certificate: x509.Certificate, issuer: str) -> SourceRepository:
+    """What the certificate says in one voice; what cannot be read, nobody said. Nobody is refused here."""
+    try:
+        repository, owner = (_der_claim(certificate, oid) for oid in (_SOURCE_REPOSITORY, _SOURCE_OWNER))
+        old = _raw(certificate, _OLD_REPOSITORY)
+        path = _utf8(old) if old is not None else None
+    except Refusal:
+        return SourceRepository()
+    if repository is None and owner is None:
+        return _older_source(path or "", issuer)
+    agrees = path is None or (_is_below(repository, path) and _is_below(owner, path.partition("/")[0]))
+    return SourceRepository(repository, owner) if agrees else SourceRepository()
+
+
+def _older_source(path: str, issuer: str) -> SourceRepository:
+    """Only GitHub's certificates had a repository when it had no address."""
+    owner, slash, name = path.partition("/")
+    if issuer != GITHUB_ACTIONS or not (owner and slash and name) or "/" in name:
+        return SourceRepository()
+    return SourceRepository(f"{_GITHUB}/{path}", f"{_GITHUB}/{owner}")
+
+
+def _is_below(url: str | None, path: str) -> bool:
+    return url is None or url.endswith(f"/{path}")
+
+
+def _der_claim(certificate: x509.Certificate, oid: ObjectIdentifier) -> str | None:
+    der = _raw(certificate, oid)
+    return _utf8_string(der) if der is not None else None
 
 
 def _oidc_issuer(certificate: x509.Certificate) -> str:
@@ -157,7 +201,7 @@ def _utf8(data: bytes) -> str:
     try:
         return data.decode()
     except ValueError as error:
-        raise Refusal(Step.SIGNER, "the certificate's issuer of the identity is no text") from error
+        raise Refusal(Step.SIGNER, _NO_TEXT) from error
 
 
 def _utf8_string(der: bytes) -> str:
@@ -166,7 +210,7 @@ def _utf8_string(der: bytes) -> str:
         octets = len(der) - header
         if octets >= 0 and der[:header] == b"\x0c" + _length(octets):
             return _utf8(der[header:])
-    raise Refusal(Step.SIGNER, "the certificate's issuer of the identity is no text")
+    raise Refusal(Step.SIGNER, _NO_TEXT)
 
 
 def _length(octets: int) -> bytes:

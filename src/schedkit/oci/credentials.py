@@ -19,6 +19,7 @@ from schedkit.oci.mirrors import longest_prefix
 _LARGEST_FILE = 1024 * 1024
 # Docker's own name for its registry, from a time before there were others
 _DOCKER_KEY = "https://index.docker.io/v1/"
+_OWN_KEYS = (_DOCKER_KEY, DEFAULT_REGISTRY)
 _HELPER_NAME = re.compile(r"[a-zA-Z0-9][-._a-zA-Z0-9]{0,63}")
 _TOKEN_USER = "<token>"  # noqa: S105  # the name under which helpers hand out identity tokens
 
@@ -92,7 +93,8 @@ def _find(file: _File, repository: Repository) -> Login | None:
     helper = helpers_by_host.get(repository.registry)
     if helper is not None:
         return _ask_helper(helper, repository.registry)
-    entries = {_normal(key): entry for key, entry in file.auths.items()}
+    # of several names of Docker's registry, the login under its own counts
+    entries = {_normal(key): file.auths[key] for key in sorted(file.auths, key=_OWN_KEYS.__contains__)}
     prefix = longest_prefix(str(repository), entries)
     login = _parse_entry(entries[prefix], prefix) if prefix else None
     if login is None and file.creds_store:

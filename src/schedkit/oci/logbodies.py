@@ -50,6 +50,11 @@ class Recorded(msgspec.Struct, frozen=True):
     verifier: bytes
     """The certificate or the public key, in DER."""
 
+    @property
+    def prehashed(self) -> bool:
+        """Whether an Ed25519 in it is an Ed25519ph: a log that saw only this hash could verify no other."""
+        return self.covers is Covered.MESSAGE and self.algorithm == "sha512"
+
 
 class _Body(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
@@ -136,18 +141,9 @@ class _SecondHashedRekordSpec(msgspec.Struct, frozen=True):
     entry: _SecondHashedRekord = msgspec.field(name="hashedRekordV002")
 
 
-class _SecondDsse(msgspec.Struct, frozen=True, rename="camel"):
-    payload_hash: _SecondHash
-    signatures: list[_SecondSignature]
-
-
-class _SecondDsseSpec(msgspec.Struct, frozen=True):
-    entry: _SecondDsse = msgspec.field(name="dsseV002")
-
-
-def check_entry(entry: LogEntry, signed: SignedStatement) -> bytes:
-    """Step 8: the entry is about this signature; returns the certificate or key that it names, in DER."""
-    recorded = _recorded(entry)
+def check_entry(entry: LogEntry, signed: SignedStatement) -> Recorded:
+    """Step 8: the entry is about this signature; returns what it says."""
+    recorded = _recorded(entry, enveloped=signed.enveloped)
     content = signed.message if recorded.covers is Covered.MESSAGE else signed.payload
     if recorded.digest != hashlib.new(recorded.algorithm, content).digest():
         raise Refusal(Step.ENTRY, "the log entry is about something else that was signed")
@@ -156,18 +152,20 @@ def check_entry(entry: LogEntry, signed: SignedStatement) -> bytes:
     certificate = signed.certificate
     if certificate is not None and recorded.verifier != certificate.public_bytes(Encoding.DER):
         raise Refusal(Step.ENTRY, "the log entry is about another signer's certificate")
-    return recorded.verifier
+    return recorded
 
 
-def _recorded(entry: LogEntry) -> Recorded:
+def _recorded(entry: LogEntry, *, enveloped: bool) -> Recorded:
     body = json_document(entry.body, _Body, "the log entry")
     kind = f"{body.kind} {body.api_version}"
     if entry.kind not in (None, kind):
         raise Refusal(Step.ENTRY, f"the log entry is said to be {entry.kind!r}, and is {kind[:80]!r}")
-    read = _READERS.get(kind)
-    if read is None:
-        raise Refusal(Step.ENTRY, f"log entries of the kind {kind[:80]!r} do not tell what was signed")
-    return read(body.spec)
+    readers = _READERS if enveloped else _LAYER_READERS
+    if kind not in readers:
+        what = "an envelope" if enveloped else "a layer"
+        why = f"log entries of the kind {kind[:80]!r} are not accepted for {what}"
+        raise Refusal(Step.ENTRY, f"{why}; accepted are {', '.join(readers)}")
+    return readers[kind](body.spec)
 
 
 def _hashedrekord(spec: object) -> Recorded:
@@ -202,15 +200,7 @@ def _in_toto(spec: object) -> Recorded:
 
 def _second_hashedrekord(spec: object) -> Recorded:
     found = json_part(spec, _SecondHashedRekordSpec, "the log entry").entry
-    return _second(found.data, found.signature, Covered.MESSAGE)
-
-
-def _second_dsse(spec: object) -> Recorded:
-    found = json_part(spec, _SecondDsseSpec, "the log entry").entry
-    return _second(found.payload_hash, _only(found.signatures), Covered.PAYLOAD)
-
-
-def _second(data: _SecondHash, signature: _SecondSignature, covers: Covered) -> Recorded:
+    data, signature = found.data, found.signature
     algorithm = _LONG_NAMES.get(data.algorithm)
     if algorithm is None:
         raise malformed(f"the log entry's hash is of the unknown kind {data.algorithm[:80]!r}")
@@ -220,7 +210,7 @@ def _second(data: _SecondHash, signature: _SecondSignature, covers: Covered) -> 
     return Recorded(
         algorithm,
         base64_bytes(data.digest, "the log entry's hash", limit=64),
-        covers,
+        Covered.MESSAGE,
         base64_bytes(signature.content, "the logged signature"),
         base64_bytes(given.raw_bytes, "the logged certificate or key"),
     )
@@ -251,10 +241,14 @@ def _pem(text: str) -> bytes:
         raise malformed(f"the logged certificate or key cannot be read: {error}") from error
 
 
-_READERS: Final[dict[str, Callable[[object], Recorded]]] = {
-    "hashedrekord 0.0.1": _hashedrekord,
+_Readers = dict[str, Callable[[object], Recorded]]
+# those that signers write; others that would do are refused until somebody writes them
+_READERS: Final[_Readers] = {
     "hashedrekord 0.0.2": _second_hashedrekord,
     "dsse 0.0.1": _dsse,
-    "dsse 0.0.2": _second_dsse,
     "intoto 0.0.2": _in_toto,
+}
+_LAYER_READERS: Final[_Readers] = {
+    "hashedrekord 0.0.1": _hashedrekord,
+    "hashedrekord 0.0.2": _second_hashedrekord,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ UNREADABLE: Final = (
 )
 """What the library raises for certificates, keys and timestamps that are none."""
 _MAX_NUMBER: Final = (1 << 63) - 1
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 def malformed(why: str) -> Refusal:
@@ -75,6 +77,19 @@ def base64_bytes(text: str, what: str, *, limit: int = MAX_DOCUMENT) -> bytes:
     if base64.b64encode(data).decode() != text:
         raise malformed(f"{what} is not base64 as encoders write it")
     return data
+
+
+def typed_base64_bytes(text: str, what: str, *, limit: int) -> bytes:
+    """The bytes behind base64 from somebody's file, in each way that Go's decoder reads, as cosign does.
+
+    Line ends are skipped wherever they are, and bits that no byte has may be anything; all else is strict.
+    """
+    plain = text.replace("\r", "").replace("\n", "")
+    if len(plain) > limit * 4 // 3 + 4:
+        raise malformed(f"{what} has {len(plain)} characters of base64; at most {limit} bytes are read")
+    if not _BASE64.fullmatch(plain):
+        raise malformed(f"{what} is not base64 with its padding")
+    return base64.b64decode(plain)
 
 
 def hex_bytes(text: str, what: str) -> bytes:

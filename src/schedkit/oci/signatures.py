@@ -1,4 +1,4 @@
-"""Public keys and the signatures they verify: ECDSA on NIST curves, RSA, Ed25519."""
+"""Public keys and the signatures they verify: ECDSA on NIST curves, RSA, Ed25519, plain and over a hash."""
 
 from __future__ import annotations
 
@@ -54,22 +54,25 @@ def der_of(key: PublicKey) -> bytes:
     return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-def is_signed(key: object, signature: bytes, message: bytes) -> bool:
-    """Whether the owner of the key signed the message."""
+def is_signed(key: object, signature: bytes, message: bytes, *, prehashed: bool = False) -> bool:
+    """Whether the owner of the key signed the message; `prehashed`: with Ed25519ph, if the key is an Ed25519.
+
+    No signature is good both ways: what is hashed for one begins with words that no other has.
+    """
     try:
-        return _verifies(_accepted(key), signature, message)
+        return _verifies(_accepted(key), signature, message, prehashed=prehashed)
     except UnusableKey:
         return False
 
 
-def _verifies(key: PublicKey, signature: bytes, message: bytes) -> bool:
+def _verifies(key: PublicKey, signature: bytes, message: bytes, *, prehashed: bool) -> bool:
     match key:
         case ec.EllipticCurvePublicKey():
             return any(_ecdsa(key, signature, message, one) for one in _HASHES[key.curve.name])
         case rsa.RSAPublicKey():
             return _rsa(key, signature, message)
         case _:
-            return _ed25519(key, signature, message)
+            return (_ed25519ph if prehashed else _ed25519)(key, signature, message)
 
 
 def _ecdsa(
@@ -88,6 +91,12 @@ def _rsa(key: rsa.RSAPublicKey, signature: bytes, message: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+def _ed25519ph(key: ed25519.Ed25519PublicKey, signature: bytes, message: bytes) -> bool:
+    from schedkit.oci import ed25519ph  # noqa: PLC0415 - most signatures do without
+
+    return ed25519ph.is_signed(key.public_bytes_raw(), signature, message)
 
 
 def _ed25519(key: ed25519.Ed25519PublicKey, signature: bytes, message: bytes) -> bool:

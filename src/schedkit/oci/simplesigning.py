@@ -9,7 +9,15 @@ import msgspec
 from cryptography import x509
 
 from schedkit.oci.bundles import moment
-from schedkit.oci.parsing import UNREADABLE, base64_bytes, hex_bytes, json_document, malformed, quiet
+from schedkit.oci.parsing import (
+    UNREADABLE,
+    base64_bytes,
+    hex_bytes,
+    json_document,
+    malformed,
+    quiet,
+    typed_base64_bytes,
+)
 from schedkit.oci.proofs import LogEntry, SignedStatement
 
 MEDIA_TYPE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -50,7 +58,8 @@ def parse_layer(payload: bytes, annotations: Mapping[str, str], found: str) -> S
         payload_type=MEDIA_TYPE,
         payload=payload,
         message=payload,
-        signature=base64_bytes(annotations[_SIGNATURE], "the signature", limit=_MAX_SIGNATURE),
+        # `cosign attach signature --signature FILE` puts the file here, with the end of its line
+        signature=typed_base64_bytes(annotations[_SIGNATURE], "the signature", limit=_MAX_SIGNATURE),
         certificate=_certificate(annotations[_CERTIFICATE]) if annotations.get(_CERTIFICATE) else None,
         entries=_entries(annotations[_BUNDLE]) if annotations.get(_BUNDLE) else (),
         timestamps=_timestamps(annotations[_TIMESTAMP]) if annotations.get(_TIMESTAMP) else (),

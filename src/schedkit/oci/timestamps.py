@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
 from schedkit.model.trust import Refusal, Step
+from schedkit.oci.certificates import may_issue
 from schedkit.oci.parsing import UNREADABLE
 from schedkit.oci.proofs import LogEntry, SignedStatement
 from schedkit.oci.trustedroots import Authority, Log
@@ -16,16 +19,26 @@ def times_of(
 ) -> tuple[dt.datetime, ...]:
     """Step 9: every time at which the signature is known to have existed; there is at least one.
 
-    A log's time counts only with its promise: a proof of inclusion does not cover it.
+    A log's time counts only with its promise: a proof of inclusion does not cover it. A timestamp that nobody
+    trusted made for this signature counts for nothing: whoever could add it could as well leave it out.
     """
     promised = [entry.integrated for entry, _ in logged if entry.promise and entry.integrated]
     stamped = [_stamped(stamp, signed.signature, timestampers) for stamp in signed.timestamps]
-    times = (*promised, *stamped)
+    times = (*promised, *(moment for moment in stamped if moment is not None))
     if not times:
-        raise Refusal(Step.TIME, "nobody trusted says when it was signed: no log's promise and no timestamp")
+        raise Refusal(Step.TIME, _undated(signed, timestampers))
     for moment in times:
         _check_logs(moment, logged)
     return times
+
+
+def _undated(signed: SignedStatement, timestampers: Sequence[Authority]) -> str:
+    why = "nobody trusted says when it was signed: no log's promise"
+    if not signed.timestamps:
+        return f"{why} and no timestamp"
+    if not timestampers:
+        return f"{why}, and the trusted root names no timestamp authority that its timestamp could be of"
+    return f"{why}, and its timestamp is of no trusted authority, or is for another signature"
 
 
 def _check_logs(moment: dt.datetime, logged: Sequence[tuple[LogEntry, Log]]) -> None:
@@ -36,24 +49,21 @@ def _check_logs(moment: dt.datetime, logged: Sequence[tuple[LogEntry, Log]]) -> 
             )
 
 
-def _stamped(stamp: bytes, signature: bytes, timestampers: Sequence[Authority]) -> dt.datetime:
-    if not timestampers:
-        raise Refusal(
-            Step.TIME, "the signature has a timestamp, but the trusted root names no timestamp authority"
-        )
+def _stamped(stamp: bytes, signature: bytes, timestampers: Sequence[Authority]) -> dt.datetime | None:
+    """The time in the timestamp, if a trusted authority made it for this signature while it was trusted."""
     for authority in timestampers:
         moment = _stamped_by(authority, stamp, signature)
         if moment is not None and authority.valid.covers(moment):
             return moment
-    raise Refusal(
-        Step.TIME, "the signature's timestamp is of no trusted authority, or is for another signature"
-    )
+    return None
 
 
 def _stamped_by(authority: Authority, stamp: bytes, signature: bytes) -> dt.datetime | None:
     """The time in the timestamp, if this authority made it for this signature."""
     import rfc3161_client as rfc3161  # noqa: PLC0415 - most signatures have none, and it costs 20 ms
 
+    if not all(may_issue(one, ExtendedKeyUsageOID.TIME_STAMPING) for one in authority.certificates[1:]):
+        return None
     builder = rfc3161.VerifierBuilder(roots=[authority.certificates[-1]])
     if len(authority.certificates) > 1:
         builder = builder.tsa_certificate(authority.certificates[0])

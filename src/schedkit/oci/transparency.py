@@ -14,12 +14,11 @@ import msgspec
 from schedkit.model.trust import Refusal, Step
 from schedkit.oci.parsing import base64_bytes
 from schedkit.oci.proofs import InclusionProof, LogEntry
-from schedkit.oci.signatures import is_signed
 from schedkit.oci.trustedroots import Log
 
 _SIGNATURE_LINE: Final = re.compile(r"— (?P<name>\S{1,256}) (?P<signature>\S{8,1024})")
 # what logs of Rekor's second version have: they sign checkpoints with their own name, and promise nothing
-_SECOND_KINDS: Final = ("hashedrekord 0.0.2", "dsse 0.0.2")
+_SECOND_KIND: Final = "hashedrekord 0.0.2"
 _MAX_SIGNATURES: Final = 32
 
 
@@ -62,7 +61,7 @@ def _check_promise(entry: LogEntry, promise: bytes, log: Log) -> None:
     """The log signed that it will have this entry, at this position, from this time on."""
     if entry.integrated is None:
         raise _refusal("the log entry has a promise, but no time that it could be about")
-    if not is_signed(log.key, promise, promised(entry)):
+    if not log.signed(promise, promised(entry)):
         raise _refusal("the log's promise was not made for this entry, or not by this log")
 
 
@@ -79,7 +78,7 @@ def promised(entry: LogEntry) -> bytes:
 
 def _check_proof(entry: LogEntry, proof: InclusionProof, log: Log) -> None:
     """The entry is a leaf of the tree whose root the log has signed."""
-    second = entry.kind in _SECOND_KINDS
+    second = entry.kind == _SECOND_KIND
     checkpoint = _checkpoint(proof.checkpoint, log, named=second)
     if (checkpoint.size, checkpoint.root) != (proof.size, proof.root):
         raise _refusal("the proof of inclusion leads to another tree than the one that the log has signed")
@@ -113,7 +112,7 @@ def _is_by(line: str, note: str, log: Log, *, named: bool) -> bool:
     if match is None or (named and match["name"] != log.host):
         return False
     signed = base64_bytes(match["signature"], "the checkpoint's signature", limit=1024)
-    return signed[:4] == log.log_id[:4] and is_signed(log.key, signed[4:], note.encode())
+    return signed[:4] == log.log_id[:4] and log.signed(signed[4:], note.encode())
 
 
 def root_above(leaf: bytes, proof: InclusionProof) -> bytes | None:

@@ -8,21 +8,29 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from cryptography import x509
 
+from schedkit.model import documents
+from schedkit.model.documents import InvalidDocument
 from schedkit.oci import signatures
 from schedkit.oci.parsing import UNREADABLE, quiet
-from schedkit.oci.signatures import PublicKey
+from schedkit.oci.signatures import PublicKey, is_signed
 
 MEDIA_TYPES: Final = (
     "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
     "application/vnd.dev.sigstore.trustedroot.v0.2+json",
 )
+P = TypeVar("P")
+T = TypeVar("T")
+
 _MAX_DOCUMENT: Final = 1 << 20
+_PREHASHED: Final = ("PKIX_ED25519_PH", 8)
+_REMEDY: Final = "compare it with what `cosign trusted-root create` writes"
 _HOST: Final = re.compile(r"[a-z]+://([^/:]+)")
 
 
@@ -31,14 +39,15 @@ class InvalidRoot(ValueError):  # noqa: N818 - named after what is wrong
 
 
 class Period(msgspec.Struct, frozen=True):
-    """From when until when something is good; None is open."""
+    """From when until when something is good."""
 
-    start: dt.datetime | None = None
+    start: dt.datetime
     end: dt.datetime | None = None
+    """None: it still is."""
 
     def covers(self, moment: dt.datetime) -> bool:
         """Whether the moment is within, borders included."""
-        return (self.start is None or self.start <= moment) and (self.end is None or moment <= self.end)
+        return self.start <= moment and (self.end is None or moment <= self.end)
 
 
 class Authority(msgspec.Struct, frozen=True):
@@ -55,6 +64,12 @@ class Log(msgspec.Struct, frozen=True):
     key: PublicKey
     valid: Period
     host: str
+    prehashed: bool = False
+    """Whether the key, an Ed25519, signs hashes (Ed25519ph)."""
+
+    def signed(self, signature: bytes, message: bytes) -> bool:
+        """Whether the log did."""
+        return is_signed(self.key, signature, message, prehashed=self.prehashed)
 
 
 class TrustedRoot(msgspec.Struct, frozen=True, dict=True):
@@ -76,8 +91,8 @@ class TrustedRoot(msgspec.Struct, frozen=True, dict=True):
         return tuple(log for log in self.logs if host is None or f".{log.host}".endswith(f".{host}"))
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel"):
-    """JSON names are those of the document."""
+class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """JSON names are those of the document. An unknown one may be a known one misspelt, and a limit lost."""
 
 
 class _Period(_Part, frozen=True):
@@ -85,8 +100,12 @@ class _Period(_Part, frozen=True):
     end: dt.datetime | None = None
 
 
+_Word = str | int | None  # of a list of words, which protobuf lets writers number
+
+
 class _Key(_Part, frozen=True):
     raw_bytes: bytes
+    key_details: _Word = None
     valid_for: _Period | None = None
 
 
@@ -95,9 +114,12 @@ class _LogId(_Part, frozen=True):
 
 
 class _Log(_Part, frozen=True):
-    base_url: str
     public_key: _Key
     log_id: _LogId
+    base_url: str = ""  # cosign 2 writes none
+    hash_algorithm: _Word = None
+    checkpoint_key_id: _LogId | None = None
+    operator: str | None = None
 
 
 class _Certificate(_Part, frozen=True):
@@ -108,9 +130,17 @@ class _Chain(_Part, frozen=True):
     certificates: list[_Certificate]
 
 
+class _Subject(_Part, frozen=True):
+    organization: str | None = None
+    common_name: str | None = None
+
+
 class _Authority(_Part, frozen=True):
     cert_chain: _Chain
+    subject: _Subject | None = None
+    uri: str | None = None
     valid_for: _Period | None = None
+    operator: str | None = None
 
 
 class _Root(_Part, frozen=True):
@@ -122,15 +152,17 @@ class _Root(_Part, frozen=True):
 
 
 def parse_root(document: bytes) -> TrustedRoot:
-    """The trusted root in a document; `InvalidRoot` says what is wrong with it."""
+    """The trusted root in a document; `InvalidRoot` says what is wrong with it, and where."""
     if len(document) > _MAX_DOCUMENT:
         raise InvalidRoot(f"it has {len(document)} bytes; at most {_MAX_DOCUMENT} are read")
     try:
         with quiet():
-            return _root(msgspec.json.decode(document, type=_Root), document)
+            return _root(documents.decode(document, _Root, what="it"), document)
     except InvalidRoot:
         raise
-    except (*UNREADABLE, RecursionError) as error:
+    except InvalidDocument as error:
+        raise InvalidRoot(f"it is no trusted root: {error}; {_REMEDY}") from error
+    except UNREADABLE as error:
         raise InvalidRoot(f"it is no trusted root: {error}") from error
 
 
@@ -138,32 +170,39 @@ def _root(root: _Root, document: bytes) -> TrustedRoot:
     if root.media_type not in MEDIA_TYPES:
         raise InvalidRoot(f"it is of the unknown kind {root.media_type[:80]!r}")
     return TrustedRoot(
-        tuple(_authority(one) for one in root.certificate_authorities),
-        tuple(_log(one) for one in root.tlogs),
-        tuple(_log(one) for one in root.ctlogs),
-        tuple(_authority(one) for one in root.timestamp_authorities),
+        _each(root.certificate_authorities, "certificateAuthorities", _authority),
+        _each(root.tlogs, "tlogs", _log),
+        _each(root.ctlogs, "ctlogs", _log),
+        _each(root.timestamp_authorities, "timestampAuthorities", _authority),
         document,
     )
 
 
-def _authority(authority: _Authority) -> Authority:
+def _each(parts: Sequence[P], name: str, read: Callable[[P, str], T]) -> tuple[T, ...]:
+    return tuple(read(part, f"{name}[{at}]") for at, part in enumerate(parts))
+
+
+def _authority(authority: _Authority, where: str) -> Authority:
     chain = tuple(x509.load_der_x509_certificate(one.raw_bytes) for one in authority.cert_chain.certificates)
     if not chain:
-        raise InvalidRoot("it has an authority without a certificate")
-    return Authority(chain, _period(authority.valid_for))
+        raise InvalidRoot(f"{where} is an authority without a certificate")
+    return Authority(chain, _period(authority.valid_for, where))
 
 
-def _log(log: _Log) -> Log:
+def _log(log: _Log, where: str) -> Log:
     key = signatures.load_der(log.public_key.raw_bytes)
     host = _HOST.match(log.base_url)
     name = host[1].lower() if host else log.base_url.lower()
-    return Log(log.log_id.key_id, key, _period(log.public_key.valid_for), name)
+    period = _period(log.public_key.valid_for, f"{where}.publicKey")
+    return Log(log.log_id.key_id, key, period, name, log.public_key.key_details in _PREHASHED)
 
 
-def _period(period: _Period | None) -> Period:
-    if period is None:
-        return Period()
-    return Period(_in_utc(period.start), _in_utc(period.end))
+def _period(period: _Period | None, where: str) -> Period:
+    """Nobody is trusted since ever: a period that lost its beginning would make an old key good again."""
+    start = _in_utc(period.start) if period is not None else None
+    if period is None or start is None:
+        raise InvalidRoot(f"{where} has no validFor.start; write since when it is trusted")
+    return Period(start, _in_utc(period.end))
 
 
 def _in_utc(moment: dt.datetime | None) -> dt.datetime | None:

@@ -1,8 +1,8 @@
 """Verdicts that were reached before: an image that was verified need not be fetched evidence for again.
 
 A verdict is good for the same digest in the same repository under the same policy, key files and trusted
-root, from the same version of schedkit, and for thirty days. Whatever changes one of them asks for another
-verdict; an outage changes none. Refusals are not kept: somebody may sign in the meantime.
+root, from the same revision of the verifier, and for thirty days. Whatever changes one of them asks for
+another verdict; an outage changes none. Refusals are not kept: somebody may sign in the meantime.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import Final
 
 import msgspec
 
-from schedkit import __version__
 from schedkit.model import documents
 from schedkit.model.images import Digest, Reference
-from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified, _attest
+from schedkit.model.trust import REVISION, Mode, Refusal, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import files, guarded
 from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Content, Source
@@ -50,9 +49,9 @@ def default_folder(environment: Mapping[str, str], home: Path) -> Path:
 def beliefs(policy: TrustPolicy, root: bytes) -> str:
     """Everything that a verdict rests on besides the image, as one name.
 
-    The version is part of it: a verdict must not outlive a verifier that was wrong.
+    The revision is part of it: a verdict must not outlive a verifier that was wrong.
     """
-    rests_on = f"{__version__} {policy.fingerprint} {hashlib.sha256(root).hexdigest()}"
+    rests_on = f"{REVISION} {policy.fingerprint} {hashlib.sha256(root).hexdigest()}"
     return hashlib.sha256(rests_on.encode()).hexdigest()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ from schedkit.model.trust import Mode, NamedFile, Refusal, Rule, Step, TrustPoli
 from schedkit.oci import certificates, evidence, logbodies, signatures, statements, timestamps, transparency
 from schedkit.oci.deadlines import within
 from schedkit.oci.errors import Refused
+from schedkit.oci.logbodies import Recorded
 from schedkit.oci.parsing import UNREADABLE, quiet
 from schedkit.oci.proofs import SignedStatement
 from schedkit.oci.signatures import PublicKey
@@ -139,15 +140,13 @@ def judge(signed: SignedStatement, question: Question) -> Verified:
 def _judge_keyless(signed: SignedStatement, certificate: x509.Certificate, question: Question) -> Verified:
     root = question.root
     logged = transparency.logged(signed.entries, question.logs, needs_proof=signed.needs_proof)  # 7
-    for entry, _ in logged:
-        logbodies.check_entry(entry, signed)  # 8
+    recorded = [logbodies.check_entry(entry, signed) for entry, _ in logged]  # 8
     times = timestamps.times_of(signed, logged, root.timestampers)  # 9
     issuer = certificates.issuer_of(certificate, times, root.authorities)  # 10
     certificates.check_issuance(certificate, issuer, root.certificate_logs)  # 11
-    _check_signature(certificate, signed)  # 12
+    _check_signature(certificate, signed, recorded)  # 12
     named = certificates.named_in(certificate)  # 13
-    if not any(one.matches(issuer=named.issuer, subject=named.subject) for one in question.rule.identities):
-        raise Refusal(Step.SIGNER, _stranger(named, question))
+    _check_signer(named, question)
     return _attest(
         digest=question.digest,
         repository=str(question.repository),
@@ -158,11 +157,24 @@ def _judge_keyless(signed: SignedStatement, certificate: x509.Certificate, quest
     )
 
 
-def _check_signature(certificate: x509.Certificate, signed: SignedStatement) -> None:
-    if not signatures.is_signed(_key_of(certificate), signed.signature, signed.message):
+def _check_signature(
+    certificate: x509.Certificate, signed: SignedStatement, recorded: Sequence[Recorded]
+) -> None:
+    if not _is_signed(_key_of(certificate), signed, recorded):
         raise Refusal(
             Step.SIGNATURE, "the signature was not made with the key in the certificate, or not of this"
         )
+
+
+def _is_signed(key: object, signed: SignedStatement, recorded: Sequence[Recorded]) -> bool:
+    """Step 12: in the way that every entry of a log says; where there is none, in either."""
+    if not recorded:
+        return any(_holds(key, signed, prehashed=one) for one in (False, True))
+    return all(_holds(key, signed, prehashed=one) for one in {entry.prehashed for entry in recorded})
+
+
+def _holds(key: object, signed: SignedStatement, *, prehashed: bool) -> bool:
+    return signatures.is_signed(key, signed.signature, signed.message, prehashed=prehashed)
 
 
 def _key_of(certificate: x509.Certificate) -> object:
@@ -172,10 +184,22 @@ def _key_of(certificate: x509.Certificate) -> object:
         raise Refusal(Step.SIGNATURE, f"the key in the certificate cannot be read: {error}") from error
 
 
-def _stranger(named: certificates.Named, question: Question) -> str:
-    who = f"{named.subject[:200]!r}, says {named.issuer[:200]!r}"
-    why = f"it was signed by {who}, whom the policy does not name for {question.repository}"
-    return f"{why}; add them to its identities if you trust them"
+def _check_signer(named: certificates.Named, question: Question) -> None:
+    """Step 13: one identity of the rule is the signer's."""
+    issuer, subject, source = named.issuer, named.subject, named.source
+    identities = question.rule.identities
+    if any(one.matches(issuer=issuer, subject=subject, source=source) for one in identities):
+        return
+    who = f"it was signed by {subject[:120]!r}, says {issuer[:120]!r}"
+    if any(one.names(issuer=issuer, subject=subject) for one in identities):
+        ran_for = f"{source.url or 'nobody says which'} of {source.owner or 'nobody says whom'}"
+        raise Refusal(
+            Step.SIGNER,
+            f"{who}, which ran for the repository {ran_for[:200]}, and the policy asks for another; add its"
+            f" sourceRepository or sourceRepositoryOwner for {question.repository} if you trust it",
+        )
+    why = f"whom the policy does not name for {question.repository}"
+    raise Refusal(Step.SIGNER, f"{who}, {why}; add them to its identities if you trust them")
 
 
 def _judge_key(signed: SignedStatement, question: Question) -> Verified:
@@ -185,9 +209,10 @@ def _judge_key(signed: SignedStatement, question: Question) -> Verified:
         raise Refusal(Step.SIGNER, f"{why}; add it to its keys if you trust its owner")
     keys = {key: _loaded(key) for key in rule.keys}
     time: dt.datetime | None = None
+    recorded: Sequence[Recorded] = ()
     if rule.require_log:
-        keys, time = _logged_keys(signed, keys, question)  # 7, 8, 9
-    signer = _signer(signed, keys)  # 12, and 13 with it: only keys of the policy are tried
+        recorded, time = _logged(signed, keys, question)  # 7, 8, 9
+    signer = _signer(signed, keys, recorded)  # 12, and 13 with it: only keys of the policy are tried
     return _attest(
         digest=question.digest,
         repository=str(question.repository),
@@ -198,19 +223,27 @@ def _judge_key(signed: SignedStatement, question: Question) -> Verified:
     )
 
 
-def _logged_keys(signed: SignedStatement, keys: Keys, question: Question) -> tuple[Keys, dt.datetime]:
-    """Steps 7 to 9 for a key: those that the log names as the signer, and when it was signed."""
+def _logged(signed: SignedStatement, keys: Keys, question: Question) -> tuple[list[Recorded], dt.datetime]:
+    """Steps 7 to 9 for a key: what the logs have, about keys of the policy alone, and when it was signed."""
     logged = transparency.logged(signed.entries, question.logs, needs_proof=signed.needs_proof)
-    named = {logbodies.check_entry(entry, signed) for entry, _ in logged}
-    meant = {key: public for key, public in keys.items() if named == {signatures.der_of(public)}}
-    if not meant:
+    recorded = [logbodies.check_entry(entry, signed) for entry, _ in logged]
+    if not _named(keys, recorded):
         raise Refusal(Step.ENTRY, "the log entry is about another key than those of the policy")
-    return meant, min(timestamps.times_of(signed, logged, question.root.timestampers))
+    return recorded, min(timestamps.times_of(signed, logged, question.root.timestampers))
 
 
-def _signer(signed: SignedStatement, keys: Keys) -> NamedFile:
-    for key, public in keys.items():
-        if signatures.is_signed(public, signed.signature, signed.message):
+def _named(keys: Keys, recorded: Sequence[Recorded]) -> Keys:
+    """The keys that every entry names as the signer; all of them where there is no entry."""
+    return {
+        key: public
+        for key, public in keys.items()
+        if all(entry.verifier == signatures.der_of(public) for entry in recorded)
+    }
+
+
+def _signer(signed: SignedStatement, keys: Keys, recorded: Sequence[Recorded]) -> NamedFile:
+    for key, public in _named(keys, recorded).items():
+        if _is_signed(public, signed, recorded):
             return key
     raise Refusal(
         Step.SIGNATURE, "the signature was not made with a key that the policy names, or not of this"

@@ -49,7 +49,7 @@ def _start_keeper(keeper: Path, logs: Path, name: str, fifos: dict[str, Any]) ->
         _spawn(keeper, logs, name, [*outputs, ready, created])
         handed_over.close()
         os.read(is_ready, 1)  # until the keeper has closed its end
-        return os.dup(creation)
+        return os.dup(creation)  # `ours` closes the first one, however this ends
 
 
 def _closed_by(stack: ExitStack, descriptor: int) -> int:
@@ -71,7 +71,9 @@ def _refusing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = f"see what is in the way at {folder}, and whether files and processes can still be opened"
+        hint = (
+            f"see what is in the way at {folder}, and whether more files can be opened and processes started"
+        )
         raise RefusedError(f"{folder.name} cannot be given any input: {error}", hint) from error
 
 

@@ -99,7 +99,7 @@ class Answer:
             yield piece
 
     def _read_status(self) -> int:
-        if not self._has_more():
+        if not self._has_begun():
             raise HungUpError(_HUNG_UP, _SILENT, acted=True)
         words = self._line().split(maxsplit=2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
@@ -115,7 +115,7 @@ class Answer:
             yield name.strip().lower(), value.strip()
         raise _nonsense(f"more than {_HEADER_LIMIT} headers")
 
-    def _has_more(self) -> bool:
+    def _has_begun(self) -> bool:
         with _answering(self._connection):
             try:
                 return bool(self._file.peek(1))

@@ -67,7 +67,7 @@ def _confirm(*, is_sure: bool) -> None:
         return
     if not all(each is not None and each.isatty() for each in (sys.stdin, sys.stderr)):
         why = "nobody can be asked without a terminal"
-        raise Problem("nothing was done", why=why, remedy="if that is what you want: `schedctl reset --yes`")
+        raise Problem("nothing was done", why=why, remedy="if that is what you want, add `--yes`")
     if not click.confirm("Go on?", err=True):
         raise Problem("nothing was done", why="you said no")
 

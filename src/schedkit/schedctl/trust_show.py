@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from schedkit.model.patterns import Pattern
-from schedkit.model.trust import Exactly, Rule
+from schedkit.model.trust import Exactly, Identity, Rule
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.trusting import Trust, read_trust, trust_policy_option
@@ -19,6 +19,8 @@ class Signer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str  # key or identity
     who: str  # the key's file, or the subject
     issuer: str | None = None  # of an identity
+    source_repository: str | None = None  # that a workflow has to run for; null: any
+    source_owner: str | None = None  # of that repository; null: any
 
 
 class RootFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +72,18 @@ def describe(trust: Trust) -> TrustShown:
 
 def _signers(repositories: str, rule: Rule) -> list[Signer]:
     keys = [Signer(repositories=repositories, kind="key", who=key.path) for key in rule.keys]
-    identities = [
-        Signer(repositories=repositories, kind="identity", who=_words(one.subject), issuer=_words(one.issuer))
-        for one in rule.identities
-    ]
-    return [*keys, *identities]
+    return [*keys, *(_identity(repositories, one) for one in rule.identities)]
+
+
+def _identity(repositories: str, one: Identity) -> Signer:
+    return Signer(
+        repositories=repositories,
+        kind="identity",
+        who=_words(one.subject),
+        issuer=_words(one.issuer),
+        source_repository=_words(one.repository) if one.repository else None,
+        source_owner=_words(one.owner) if one.owner else None,
+    )
 
 
 def _words(matcher: Exactly | Pattern) -> str:
@@ -97,5 +106,12 @@ def text(shown: TrustShown) -> list[Block]:
     )
     if not shown.signers:
         return [head, "", "Nobody is trusted."]
-    rows = [(each.repositories, each.kind, each.who, each.issuer or "-") for each in shown.signers]
-    return [head, "", Table(("REPOSITORIES", "KIND", "WHO", "ISSUER"), rows)]
+    rows = [
+        (each.repositories, each.kind, each.who, each.issuer or "-", _source(each)) for each in shown.signers
+    ]
+    return [head, "", Table(("REPOSITORIES", "KIND", "WHO", "ISSUER", "SOURCE"), rows)]
+
+
+def _source(signer: Signer) -> str:
+    asked = (signer.source_repository, signer.source_owner)
+    return ", ".join(filter(None, asked)) or "-"

@@ -16,6 +16,7 @@ from schedkit.sked.settings import Settings, parse_address, parse_bool, variable
 
 T = TypeVar("T")
 Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
+_MODE = click.Choice(["off", "warn", "enforce"])
 
 
 class _Word(click.ParamType[object]):
@@ -86,14 +87,21 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
 @_switch("--enable-http2", "Accepted for old manifests; servers speak HTTP/1.1 only.", default=False)
 @_flag(
     "--trust-mode",
-    "What becomes of images that nobody trusted has signed, unless --trust-config is stricter.",
-    type=click.Choice(["off", "warn", "enforce"]),
+    "The least that becomes of images that nobody trusted has signed, whatever the rules say.",
+    type=_MODE,
+    default="off",
+    show_default=True,
+)
+@_flag(
+    "--default-trust-mode",
+    "What becomes of such images while --trust-config has no rules, unless --trust-mode is stricter.",
+    type=_MODE,
     default="off",
     show_default=True,
 )
 @_flag(
     "--trust-config",
-    "Folder with trust.yaml, the administrator's rules. Read again when it changes.",
+    "Folder with the administrator's rules.yaml, or trust.yaml as it was called. Read again when it changes.",
     type=click.Path(path_type=Path),
 )
 @_flag(

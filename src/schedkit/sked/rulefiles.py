@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -14,16 +16,32 @@ import structlog
 
 from schedkit.model.images import brief
 from schedkit.model.trust import InvalidPolicy
-from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
+from schedkit.model.trustrules import (
+    OLD_RULES_FILE,
+    PLACES,
+    RULES_FILE,
+    Rules,
+    TrustMode,
+    built_in_rules,
+    missing_mode_remark,
+    parse_rules,
+    unused_settings_remark,
+)
 from schedkit.sked import confinement
 from schedkit.sked.confinement import BrokenOffError, Limits
 from schedkit.sked.verifierprotocol import Reading
 
-RULES_FILE = "trust.yaml"
 _LOOK_S = 3.0
+# what is renamed or replaced is gone for a moment, and a kubelet may take 90 s to bring the next
+GONE_S: Final = 120.0
 _MOST_FILES = 256
 _READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
 LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
+
+_BOTH: Final = (
+    f"{PLACES[RULES_FILE]} and {PLACES[OLD_RULES_FILE]} are both there, and only one can count: put all that "
+    f"shall count into {RULES_FILE}, then delete {OLD_RULES_FILE}, with its ConfigMap"
+)
 
 Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
 Reader: TypeAlias = Callable[[Path], Awaitable[Reading]]
@@ -41,7 +59,10 @@ async def read_apart(file: Path) -> Reading:
 
 
 class RuleFolder:
-    """The rules of now: those in the folder, those before they became unreadable, or the built-in ones."""
+    """The rules of now: those in the folder, those before they became unreadable, or the built-in ones.
+
+    Rules that are gone count for `gone_s` more; then whoever took them away meant it, and the default counts.
+    """
 
     def __init__(
         self,
@@ -49,16 +70,21 @@ class RuleFolder:
         floor: TrustMode,
         read: Reader = read_apart,
         *,
+        default: TrustMode = TrustMode.OFF,
         turn: asyncio.Lock | None = None,
+        gone_s: float = GONE_S,
     ) -> None:
         self._folder, self._floor, self._read_file = folder, floor, read
+        self._built_in, self._gone_s = built_in_rules(floor, default), gone_s
         # whoever holds it has the one process that there is memory for
         self._turn = turn or asyncio.Lock()
         # None: never readable so far, so that nobody knows them
-        self.rules: Rules | None = None if folder else built_in_rules(floor)
+        self.rules: Rules | None = None if folder else self._built_in
         # empty: they can be read, or there are none
         self.complaint = "they have not been read yet" if folder else ""
         self._seen: Identity | None = None
+        # on the monotonic clock; None: they are there, or never were
+        self._gone_since: float | None = None
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -84,23 +110,58 @@ class RuleFolder:
                 listener()
 
     async def _read(self) -> None:
-        before = self.rules
         try:
-            self.rules = await self._found() or built_in_rules(self._floor)
+            found = await self._found()
         except InvalidPolicy as error:
-            self.complaint = str(error)
-            _log.error("trust_rules_unreadable", reason=self.complaint, earlier=self.rules is not None)
+            self._gone_since = None
+            self._complain("trust_rules_unreadable", str(error))
             return
-        self.complaint = ""
-        tell = _log.warning if before is not None and before.is_stricter_than(self.rules) else _log.info
-        tell("trust_rules_read", mode=str(self.rules.mode), folder=str(self._folder))
+        if found is None and self.rules is not None and self.rules.place:
+            self._miss(self.rules.place)
+            if not self._is_given_up():
+                self._seen = None  # the next look is another try, though nothing changes
+                return
+        self._take(found or self._built_in)
+
+    def _complain(self, event: str, reason: str) -> None:
+        self.complaint = reason
+        _log.error(event, reason=reason, earlier=self.rules is not None)
+
+    def _take(self, rules: Rules) -> None:
+        before, self.rules = self.rules, rules
+        self.complaint, self._gone_since = "", None
+        tell = _log.warning if before is not None and rules.is_looser_than(before) else _log.info
+        tell(
+            "trust_rules_read",
+            mode=str(rules.mode),
+            folder=str(self._folder),
+            place=rules.place or "built in",
+        )
+        if remark := unused_settings_remark(rules):
+            _log.warning("trust_rules_unused_setting", reason=remark)
+        if remark := missing_mode_remark(rules, self._built_in):
+            _log.warning("trust_rules_without_mode", reason=remark)
+
+    def _miss(self, place: str) -> None:
+        """Say once that rules which counted until now are gone."""
+        if self._gone_since is None:
+            self._gone_since = time.monotonic()
+            words = f"{place} is gone, and counts for {self._gone_s:.0f} s from when it went"
+            self._complain("trust_rules_gone", f"{words}: bring it back to keep what it says")
+
+    def _is_given_up(self) -> bool:
+        """Whether they have been gone for so long that whoever took them away must have meant it."""
+        return self._gone_since is not None and time.monotonic() - self._gone_since >= self._gone_s
 
     async def _found(self) -> Rules | None:
         """The rules in the folder; None: nobody wrote any."""
         if self._folder is None:
             return None
-        if _is_there(self._folder / RULES_FILE):
-            return await self._parsed(self._folder / RULES_FILE)
+        names = [name for name in PLACES if _is_there(self._folder / name)]
+        if len(names) > 1:
+            raise InvalidPolicy(_BOTH)
+        if names:
+            return await self._parsed(self._folder / names[0])
         _refuse_others(self._folder)
         return None
 
@@ -111,11 +172,15 @@ class RuleFolder:
         except BrokenOffError as error:
             self._seen = None  # the next look is another try
             raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
+        return self._rules_in(reading, PLACES[file.name])
+
+    def _rules_in(self, reading: Reading, place: str) -> Rules:
         if reading.complaint:
-            raise InvalidPolicy(reading.complaint)
+            raise InvalidPolicy(f"{place}: {reading.complaint}")
         if reading.document is None:
-            raise InvalidPolicy(f"{file} says nothing: write a mode, {{}} for none, or remove the file")
-        return parse_rules(reading.document, reading.files.__getitem__, self._floor)
+            raise InvalidPolicy(f"{place} says nothing: write a mode, {{}} for none, or remove the file")
+        rules = parse_rules(reading.document, reading.files.__getitem__, self._floor)
+        return replace(rules, place=place)
 
     def _identity(self) -> Identity:
         """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""

@@ -39,6 +39,7 @@ class Settings:
     metrics_cert_path: Path | None  # None: a certificate that nobody signed
     enable_http2: bool
     trust_mode: str  # the least strict that counts
+    default_trust_mode: str  # where nobody wrote rules, unless trust_mode is stricter
     trust_config: Path | None  # None: nobody wrote rules
     trust_interval: float  # seconds
     registry_auth: Path | None  # None: registries are asked without a login

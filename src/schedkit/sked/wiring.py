@@ -84,7 +84,12 @@ class Manager:
         self._cluster = Cluster(self._client)
         # for the reader of rules and for the verifier: there is memory for one of them beside the manager
         turn = asyncio.Lock()
-        self._rules = rules = RuleFolder(settings.trust_config, TrustMode(settings.trust_mode), turn=turn)
+        self._rules = rules = RuleFolder(
+            settings.trust_config,
+            TrustMode(settings.trust_mode),
+            default=TrustMode(settings.default_trust_mode),
+            turn=turn,
+        )
         self._reconciler = Reconciler(
             self._cluster,
             acting,

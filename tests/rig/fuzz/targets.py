@@ -17,7 +17,8 @@ import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 import schedkit
-from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Workshop
+from rig.forgeries import OURS, PREHASHED
+from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
 from rig.fuzz.mutations import Mutator
 from schedkit.model import documents, imageconfigs, manifests
 from schedkit.model.catalog import InvalidCatalog, parse_catalog
@@ -167,7 +168,7 @@ class Corpus:
 
 def make_corpus() -> Corpus:
     """With keys that nobody else has."""
-    workshop, leaf = Workshop(), Leaf()
+    workshop, leaf = Workshop(), OURS
     bundled = [workshop.make(recipe) for recipe in _BUNDLED]
     layered = [workshop.make(recipe) for recipe in _LAYERED]
     indexed = workshop.make(Recipe(index=True))
@@ -186,12 +187,12 @@ def make_corpus() -> Corpus:
 
 _BUNDLED = (
     Recipe(),
-    Recipe(stamped=True, kind="hashedrekord 0.0.1"),
+    Recipe(stamped=True),
     Recipe(version=f"{OLD_BUNDLE}0.1"),
     Recipe(version=f"{OLD_BUNDLE}0.2"),
     Recipe(entry="v2"),
-    Recipe(entry="v2", kind="dsse 0.0.2"),
     Recipe(kind="intoto 0.0.2"),
+    PREHASHED,
     Recipe(leaf=None),
 )
 _LAYERED = (
@@ -459,6 +460,12 @@ _POLICY = json.dumps(
         "identities": [
             {"issuer": "https://accounts.example", "subjectRegExp": r"[a-z.]+@example\.org"},
             {"issuerRegExp": "https://.*", "subject": "https://github.com/me/it"},
+            {
+                "issuer": "https://accounts.example",
+                "subject": "https://github.com/me/it",
+                "sourceRepositoryRegExp": r"https://github\.com/me/.*",
+                "sourceRepositoryOwner": "https://github.com/me",
+            },
         ],
         "requireLog": True,
         "rekorURL": "https://rekor.sigstore.dev",

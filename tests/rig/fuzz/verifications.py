@@ -20,7 +20,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from rig.distribution import IMAGE_MANIFEST
-from rig.forgeries import EXPRESSION, by_expression, by_identity, by_key, by_logged_key
+from rig.forgeries import (
+    CALLED,
+    EXPRESSION,
+    OWNER,
+    PREHASHED,
+    PREHASHED_KEY,
+    by_expression,
+    by_identity,
+    by_key,
+    by_logged_key,
+    by_owner,
+)
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, PrivateKey, Recipe, Shelf, Workshop
 from rig.fuzz import der
 from rig.fuzz.mutations import Mutator
@@ -40,12 +51,15 @@ _GOOD = (
     Recipe(version=f"{OLD_BUNDLE}0.1"),
     Recipe(version=f"{OLD_BUNDLE}0.2"),
     Recipe(entry="v2"),
-    Recipe(entry="v2", kind="dsse 0.0.2"),
     Recipe(kind="intoto 0.0.2"),
     Recipe(stamped=True),
     Recipe(simple=True, stamped=True),
     Recipe(index=True),
+    Recipe(leaf=CALLED),
+    Recipe(leaf=CALLED, simple=True),
     Recipe(key="ed25519"),
+    PREHASHED,
+    PREHASHED_KEY,
     Recipe(key="p384"),
     Recipe(leaf=None, entry=None),
     Recipe(leaf=None, entry=None, simple=True),
@@ -94,8 +108,9 @@ class Bench:
             return _attempt(
                 made, Digest(made.shelf.named["v1"]), _policy(mutator, recipe, made), must_be_refused=True
             )
-        forged = recipe.signed_with is not None
-        return _attempt(made, made.digest, _policy(mutator, recipe, made), must_be_refused=forged)
+        policy = _policy(mutator, recipe, made)
+        forged = recipe.signed_with is not None or _is_called_by_stranger(recipe, policy)
+        return _attempt(made, made.digest, policy, must_be_refused=forged)
 
     def _make(self, mutator: Mutator) -> tuple[Recipe, Made]:
         good = mutator.random.choice(_GOOD)
@@ -106,6 +121,11 @@ class Bench:
         except Exception:  # noqa: BLE001 - so odd that no tool writes it, and nobody can send it
             recipe = replace(good, signature_bytes=mutator.data)
             return recipe, self._workshop.make(recipe)
+
+
+def _is_called_by_stranger(recipe: Recipe, policy: TrustPolicy) -> bool:
+    asked = any(one.owner is not None for one in policy.rule.identities)
+    return asked and recipe.leaf is not None and recipe.leaf.owner != OWNER
 
 
 def _attempt(made: Made, digest: Digest, policy: TrustPolicy, *, must_be_refused: bool) -> Attempt:
@@ -170,13 +190,15 @@ def _addition(mutator: Mutator, tree: dict[str, Any]) -> dict[str, Any]:
 def _names(mutator: Mutator, recipe: Recipe) -> Recipe:
     if recipe.leaf is None:
         return recipe
-    name, issuer = (_ascii(mutator.plain(text)) for text in (IDENTITY, ISSUER))
+    name, issuer, owner = (_ascii(mutator.plain(text)) for text in (IDENTITY, ISSUER, OWNER))
     odd = (
         replace(recipe.leaf, names=(name or "x",)),
         replace(recipe.leaf, names=(IDENTITY, name or "x")),
         replace(recipe.leaf, issuer_text=issuer),
         replace(recipe.leaf, issuer_der=issuer),
         replace(recipe.leaf, issuer_der=None),
+        replace(recipe.leaf, owner=owner),
+        replace(recipe.leaf, repository=owner, repository_text=name),
     )
     return replace(recipe, leaf=mutator.random.choice(odd))
 
@@ -236,6 +258,8 @@ def _policy(mutator: Mutator, recipe: Recipe, made: Made) -> TrustPolicy:
     """Whom the verifier trusts: the signer, mostly."""
     if recipe.leaf is None:
         return by_key(made) if recipe.entry is None else by_logged_key(made)
+    if recipe.leaf.repository is not None:
+        return by_owner(made)
     choice = mutator.random.random()
     if choice < 0.7:
         return by_identity(made)
@@ -318,22 +342,24 @@ def from_json(data: bytes) -> Attempt:
     shelf.referring = {to: [descriptors[one] for one in ones] for to, ones in kept["referring"].items()}
     rule = Rule(
         tuple(NamedFile("signer.pub", base64.b64decode(key)) for key in kept["keys"]),
-        tuple(Identity(Exactly(one[0]), _matcher(*one[1:])) for one in kept["identities"]),
+        tuple(_identity(*one) for one in kept["identities"]),
         kept["require_log"],
     )
     root = base64.b64decode(kept["root"])
     return Attempt(shelf, Digest(kept["digest"]), root, TrustPolicy(rule), kept["must_be_refused"])
 
 
-def _said(identity: Identity) -> list[str]:
+def _said(identity: Identity) -> list[str | None]:
     issuer = identity.issuer.text if isinstance(identity.issuer, Exactly) else identity.issuer.expression
+    owner = identity.owner.text if isinstance(identity.owner, Exactly) else None
     if isinstance(identity.subject, Exactly):
-        return [issuer, "exactly", identity.subject.text]
-    return [issuer, "pattern", identity.subject.expression]
+        return [issuer, "exactly", identity.subject.text, owner]
+    return [issuer, "pattern", identity.subject.expression, owner]
 
 
-def _matcher(kind: str, text: str) -> Any:
-    return Exactly(text) if kind == "exactly" else parse_pattern(text)
+def _identity(issuer: str, kind: str, subject: str, owner: str | None) -> Identity:
+    matcher = Exactly(subject) if kind == "exactly" else parse_pattern(subject)
+    return Identity(Exactly(issuer), matcher, owner=Exactly(owner) if owner is not None else None)
 
 
 def _b64(data: bytes) -> str:

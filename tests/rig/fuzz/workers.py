@@ -26,7 +26,7 @@ from rig.fuzz import targets, verifications
 from rig.fuzz.mutations import Mutator
 from rig.fuzz.targets import Corpus, Target
 from schedkit.model.trust import Refusal
-from schedkit.oci import signatures, transparency
+from schedkit.oci import signatures, trustedroots
 
 LONGEST_S = 1.0
 MOST_MIB = 100
@@ -137,13 +137,13 @@ class Judge:
         self._checks: Counter[str] = Counter()
         self._rest_mib = _peak_mib()
         # verification asks the module for it; what checks logs has its own name for it
-        vars(transparency)["is_signed"] = self._counting(signatures.is_signed, "log")
+        vars(trustedroots)["is_signed"] = self._counting(signatures.is_signed, "log")
         vars(signatures)["is_signed"] = self._counting(signatures.is_signed, "signer")
 
     def _counting(self, check: Callable[..., bool], whose: str) -> Callable[..., bool]:
-        def counted(*words: object) -> bool:
+        def counted(*words: object, **flags: bool) -> bool:
             self._checks[whose] += 1
-            return check(*words)
+            return check(*words, **flags)
 
         return counted
 

@@ -40,14 +40,16 @@ class CertificateLog:
 
 
 class CertificateAuthority:
-    """A root, an intermediate, and leaves that live for ten minutes."""
+    """A root, an intermediate for one `purpose`, and leaves that live for ten minutes."""
 
-    def __init__(self, ct_log: CertificateLog) -> None:
+    def __init__(
+        self, ct_log: CertificateLog, *, purpose: ObjectIdentifier = ExtendedKeyUsageOID.CODE_SIGNING
+    ) -> None:
         self._ct_log = ct_log
         self._root_key = ec.generate_private_key(ec.SECP384R1())
         self.key = ec.generate_private_key(ec.SECP384R1())
-        self.root = _ca_certificate("root", self._root_key, None)
-        self.intermediate = _ca_certificate("intermediate", self.key, (self.root, self._root_key))
+        self.root = _ca_certificate("root", self._root_key, None, purpose)
+        self.intermediate = _ca_certificate("intermediate", self.key, (self.root, self._root_key), purpose)
 
     @property
     def chain(self) -> tuple[x509.Certificate, x509.Certificate]:
@@ -109,6 +111,7 @@ def _ca_certificate(
     role: str,
     key: ec.EllipticCurvePrivateKey,
     parent: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
+    purpose: ObjectIdentifier,
 ) -> x509.Certificate:
     subject = x509.Name(
         [
@@ -124,8 +127,7 @@ def _ca_certificate(
     builder = builder.add_extension(certificates.key_usage(authority=True), critical=True)
     if parent is not None:
         # a code-signing intermediate under a root for anything, as in the real one
-        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING])
-        builder = builder.add_extension(purpose, critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
         builder = builder.add_extension(identifier, critical=False)
     return builder.sign(issuer_key, hashes.SHA384())

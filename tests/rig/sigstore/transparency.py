@@ -51,6 +51,11 @@ class Entry:
             "verification": verification,
         }
 
+    def promised(self) -> dict[str, Any]:
+        """The entry with its promise alone, as cosign 2 keeps it."""
+        payload = _promised(self.body, self.index, self.integrated_time, self.log_id)
+        return {"SignedEntryTimestamp": encoding.b64(self.promise), "Payload": payload}
+
 
 class TransparencyLog:
     """An append-only list with a key."""
@@ -73,6 +78,11 @@ class TransparencyLog:
             entry = self._prove(len(self._bodies) - 1, int(at.timestamp()))
             self._entries[entry.uuid] = entry
             return entry
+
+    @property
+    def newest(self) -> Entry:
+        """The entry that was added last."""
+        return next(reversed(self._entries.values()))
 
     def find(self, uuid: str) -> Entry | None:
         return self._entries.get(uuid)
