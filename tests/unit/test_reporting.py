@@ -359,11 +359,12 @@ import pathlib, time, pytest
 
 @pytest.fixture
 def thing():
-    pathlib.Path("started").touch()
     yield
     pathlib.Path("cleaned").touch()
 
-def test_it(thing): time.sleep(60)
+def test_it(thing):
+    pathlib.Path("started").touch()
+    time.sleep(60)
 """
     sessions.plant({"unit/test_it.py": source})
     plugins = ["-p", "rig.tiers", "-p", "rig.reporting"]

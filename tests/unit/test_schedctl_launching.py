@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from schedkit.model.imageconfigs import ImageConfig
 from schedkit.model.images import parse_reference
 from schedkit.model.lifecycle import After
 from schedkit.runtimes.containers import Container, State
@@ -21,13 +22,16 @@ from schedkit.schedctl.launching import Asked, Launch, describe, standard_input
 from schedkit.schedctl.orders import Order
 from schedkit.schedctl.preparing import Ready
 
+FIFO = parse_reference("registry.example/fifo")
+# of a manifest and its content nothing is asked here
+FOUND = Fetchable(FIFO, *cast("tuple[Any, Any, Any]", (None,) * 3), ImageConfig("amd64", "linux"))
+READY = Ready(FOUND, "image", signed=None, was_there=True)
+
 
 def test_what_is_stopped_gets_the_time_that_was_said() -> None:
-    chosen = Chosen(parse_reference("registry.example/fifo"), None)
-    asked = Asked(chosen, Order(timeout_s=7, grace_s=60), None)
-    ready = cast("Ready", None)  # of no account here
+    asked = Asked(Chosen(FIFO, None), Order(timeout_s=7, grace_s=60), None)
 
-    stage = Launch(asked, "podman", {}, ready, Spec(name="fifo", image="image")).stage("fifo-2")
+    stage = Launch(asked, "podman", {}, READY, Spec(name="fifo", image="image")).stage("fifo-2")
 
     assert (stage.timeout_s, stage.grace_s, stage.name) == (7, 60, "fifo-2")
 
@@ -38,9 +42,9 @@ def test_what_is_stopped_gets_the_time_that_was_said() -> None:
 def test_that_privileges_may_be_too_few_is_told_before_the_start_fails_of_it(
     order: Order, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = Asked(Chosen(parse_reference("registry.example/fifo"), None), order, None)
+    asked = Asked(Chosen(FIFO, None), order, None)
 
-    Launch(asked, "podman", {}, cast("Ready", None), Spec(name="fifo", image="image")).stage("fifo")
+    Launch(asked, "podman", {}, READY, Spec(name="fifo", image="image")).stage("fifo")
 
     said = capsys.readouterr().err
     assert told in said
@@ -51,8 +55,8 @@ def test_that_privileges_may_be_too_few_is_told_before_the_start_fails_of_it(
 def test_only_what_is_attached_reads_our_input(
     after: After, has_input: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(Chosen(parse_reference("registry.example/fifo"), None), Order(after=after), None)
-    launch = Launch(asked, "podman", {}, cast("Ready", None), Spec(name="fifo", image="image"))
+    asked = Asked(Chosen(FIFO, None), Order(after=after), None)
+    launch = Launch(asked, "podman", {}, READY, Spec(name="fifo", image="image"))
     with (tmp_path / "input").open("w+") as file:
         monkeypatch.setattr(sys, "stdin", file)
 
@@ -81,10 +85,8 @@ def test_without_any_input_there_is_none_to_pass_on(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_id_in_the_answer_needs_no_runtime_that_may_have_lost_the_container_since() -> None:
-    chosen = Chosen(parse_reference("registry.example/fifo"), None)
-    found = Fetchable(chosen.reference, *cast("tuple[Any, Any, Any, Any]", (None,) * 4))
-    ready = Ready(found, "image", signed=None, was_there=True)
-    launch = Launch(Asked(chosen, Order(), None), "podman", {}, ready, Spec(name="fifo", image="image"))
+    chosen = Chosen(FIFO, None)
+    launch = Launch(Asked(chosen, Order(), None), "podman", {}, READY, Spec(name="fifo", image="image"))
     stage = launch.stage("fifo")
     stage.created = Container("ab" * 32, "fifo", "image", None, {}, State.CREATED, None)
 

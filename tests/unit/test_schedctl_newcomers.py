@@ -106,7 +106,7 @@ def test_who_is_not_root_is_told_so_before_a_runtime_is_started_in_vain() -> Non
         ("run scx_rusty:1.1.4", "A version is chosen with a flag: `scx_rusty --version 1.1.4`"),
         ("run scx_rusty --preset fast", "leave --preset out"),
         ("package ./nothing --image registry.example/x:1", "see whether the path is right"),
-        ("--layout ./nothing info scx_rusty", "`schedctl mirror NAME --to oci:nothing`"),
+        ("--layout ./nothing info scx_rusty", "`schedctl mirror NAME --to oci:FOLDER`"),
         ("--catalog ./nothing list", "see whether the path is right"),
     ],
 )

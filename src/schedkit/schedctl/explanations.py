@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from functools import singledispatch
+from itertools import chain
 
 from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images import InvalidReference
@@ -31,17 +32,20 @@ _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
     (Uncertified, "do not use it; tell whoever runs the registry"),
     (Refused, "do not use it; tell whoever runs the registry"),
 )
-# how systems say that there is none, or that it does not get far
-_NO_NETWORK = (
-    "name resolution",
-    "Name or service not known",
-    "No address associated",
-    "Network is unreachable",
-)
-_WITHOUT_NETWORK = (
-    "see whether the name is right, and this machine has a network and a name server, or a proxy that"
-    " HTTPS_PROXY must name; without a network `--layout FOLDER` reads what `schedctl mirror NAME --to"
-    " oci:FOLDER` copied"
+# by the words themselves, before all others
+_TOLD_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("name resolution", "Name or service not known", "No address associated", "Network is unreachable"),
+        (
+            "see whether the name is right, and this machine has a network and a name server, or a proxy that"
+            " HTTPS_PROXY must name; without a network `--layout FOLDER` reads what"
+            " `schedctl mirror NAME --to oci:FOLDER` copied"
+        ),
+    ),
+    (
+        ("is not an image layout",),
+        "name another folder with --layout, or fill this one: `schedctl mirror NAME --to oci:FOLDER`",
+    ),
 )
 _TRUST_REMEDIES = {
     Step.RULE: "name a policy that trusts somebody for this repository with --trust-policy",
@@ -82,10 +86,9 @@ def _(error: InvalidReference) -> Problem:
 @explain.register
 def _(error: RegistryError) -> Problem:
     said = re.sub(r"\[Errno -?\d+\] ", "", str(error))  # its words say the same
-    if any(words in said for words in _NO_NETWORK):
-        return Problem(said, remedy=_WITHOUT_NETWORK)
-    remedies = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
-    return Problem(said, remedy=next(remedies, ""))
+    told = (remedy for words, remedy in _TOLD_REMEDIES if any(each in said for each in words))
+    usual = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
+    return Problem(said, remedy=next(chain(told, usual), ""))
 
 
 @explain.register

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedkit.schedctl.errors import Problem, attempting
+from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.settings import DRIVERS, Settings
 
 if TYPE_CHECKING:
@@ -137,7 +137,6 @@ def registry(settings: Settings) -> Registry:
 def source(settings: Settings) -> Iterator[Source]:
     """Where images are read: a layout if one was named, and then no registry is asked; else registries."""
     if settings.layout is not None:
-        _require_layout(Path(settings.layout))
         yield _layout(Path(settings.layout))
         return
     with registry(settings) as found:
@@ -155,14 +154,6 @@ def target(settings: Settings, to: str | None) -> Iterator[Target]:
         return
     with registry(settings) as found:
         yield found
-
-
-def _require_layout(folder: Path) -> None:
-    if (folder / "oci-layout").exists():
-        return
-    why = "it has no file oci-layout" if folder.is_dir() else "there is no such folder"
-    remedy = f"name another with --layout, or fill this one: `schedctl mirror NAME --to oci:{folder}`"
-    raise Problem(f"{folder} is no OCI layout to read images from", why=why, remedy=remedy)
 
 
 def _layout(folder: Path) -> Layout:
