@@ -176,14 +176,23 @@ def test_a_rule_is_not_escaped_by_another_spelling_of_its_host(match: str, image
 
 
 @pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("today", "late", "image"),
+    [
+        ("docker.io/acme", "registry.hub.docker.com/acme", "docker.io/acme/x"),
+        ("docker.io/acme", "registry.hub.docker.com/acme/x", "docker.io/acme/x"),
+        ("docker.io", "registry.hub.docker.com:443/acme", "docker.io/acme/x"),
+        ("docker.io/foo", "registry.hub.docker.com/library/foo", "docker.io/library/foo"),
+    ],
+)
 def test_a_rule_from_when_a_name_of_dockers_registry_was_another_gives_way_to_that_of_today(
-    order: int,
+    order: int, today: str, late: str, image: str
 ) -> None:
-    """Such a policy was accepted before, so that it is still."""
-    rules = ["{match: docker.io/acme, keys: [{path: a.pub}]}", "{match: registry.hub.docker.com/acme}"]
+    """Such a policy was accepted before, so that it is still; a narrower rule overrules nothing either."""
+    rules = [f"{{match: {today}, keys: [{{path: a.pub}}]}}", f"{{match: '{late}'}}"]
     policy = parsed(f"repositories: [{', '.join(rules[::order])}]")
 
-    assert [key.path for key in policy.rule_for("docker.io/acme/x").keys] == ["a.pub"]
+    assert [key.path for key in policy.rule_for(image).keys] == ["a.pub"]
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,28 @@ def test_a_number_that_stands_for_the_same_is_another_signature() -> None:
     larger = int.from_bytes(SIGNATURE[32:], "little") + order
 
     assert not ed25519ph.is_signed(PUBLIC, SIGNATURE[:32] + larger.to_bytes(32, "little"), b"abc")
+
+
+SMALL_HEIGHTS = (0, 1, _P - 1, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826)
+
+
+@pytest.mark.parametrize("height", [*SMALL_HEIGHTS, _P, _P + 1], ids=hex)
+def test_nobody_signs_with_a_key_for_which_everybody_could(height: int) -> None:
+    """The same in another spelling included. Of so many signatures by nobody, the library takes some."""
+    key = Ed25519PublicKey.from_public_bytes(height.to_bytes(32, "little"))
+    chance = random.Random(1)
+    neutral = (1).to_bytes(32, "little")
+    taken = [
+        signatures.is_signed(key, neutral + bytes(32), chance.randbytes(8), prehashed=prehashed)
+        for _ in range(40)
+        for prehashed in (False, True)
+    ]
+
+    assert not any(taken)
+
+
+def test_the_library_alone_would_let_anybody_sign_with_such_a_key() -> None:
+    """The sabotage of the test above."""
+    key = Ed25519PublicKey.from_public_bytes((1).to_bytes(32, "little"))
+
+    key.verify((1).to_bytes(32, "little") + bytes(32), b"whatever")

@@ -36,7 +36,7 @@ _MAX_RULES: Final = 256
 _URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
 
 
-REVISION: Final = 2
+REVISION: Final = 3
 """Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
 
 
@@ -310,7 +310,10 @@ def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Patt
 
 
 def _repositories(value: object, read: Read) -> dict[str, Rule]:
-    """By name; a rule under the name by which Docker's registry used to be another one gives way."""
+    """By name. Docker's registry used to be another one under one of its names: a rule under that gives way.
+
+    It spoke of nothing that a rule under another name speaks of, and shall not overrule that now.
+    """
     rules: dict[str, Rule] = {}
     late: dict[str, Rule] = {}
     for at, item in enumerate(_items(value, "repositories", _MAX_RULES)):
@@ -321,7 +324,12 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
         if name in known:
             raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
         known[name] = _rule(fields, f"{where}.", read)
-    return late | rules
+    left = {name: rule for name, rule in late.items() if not any(_speaks_of(one, name) for one in rules)}
+    return left | rules
+
+
+def _speaks_of(rule: str, name: str) -> bool:
+    return is_within(name, rule) or is_within(whole_name(name), rule)
 
 
 def _has_late_alias(match: str) -> bool:

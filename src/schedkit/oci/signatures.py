@@ -17,6 +17,10 @@ _HASHES: Final[dict[str, tuple[hashes.HashAlgorithm, ...]]] = {
     "secp521r1": (hashes.SHA512(), hashes.SHA256()),
 }
 _RSA_BITS: Final = range(2048, 8193)
+# anybody can sign for a key that is one of the few points of small order, such as one of nothing but zeros
+_FIELD: Final = 2**255 - 19
+_ORDER_8: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER: Final = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})  # by their height
 
 
 class UnusableKey(ValueError):  # noqa: N818 - named after what is wrong
@@ -57,7 +61,8 @@ def der_of(key: PublicKey) -> bytes:
 def is_signed(key: object, signature: bytes, message: bytes, *, prehashed: bool = False) -> bool:
     """Whether the owner of the key signed the message; `prehashed`: with Ed25519ph, if the key is an Ed25519.
 
-    No signature is good both ways: what is hashed for one begins with words that no other has.
+    No signature is good both ways: what is hashed for one begins with words that no other has, and keys for
+    which anybody could sign count for nobody.
     """
     try:
         return _verifies(_accepted(key), signature, message, prehashed=prehashed)
@@ -72,7 +77,14 @@ def _verifies(key: PublicKey, signature: bytes, message: bytes, *, prehashed: bo
         case rsa.RSAPublicKey():
             return _rsa(key, signature, message)
         case _:
-            return (_ed25519ph if prehashed else _ed25519)(key, signature, message)
+            check = _ed25519ph if prehashed else _ed25519
+            return not _is_of_small_order(key) and check(key, signature, message)
+
+
+def _is_of_small_order(key: ed25519.Ed25519PublicKey) -> bool:
+    """Such a key may stand in a policy as a placeholder: it is read, and nothing is signed by it."""
+    height = int.from_bytes(key.public_bytes_raw(), "little") % 2**255  # the last bit is the side
+    return height % _FIELD in _SMALL_ORDER
 
 
 def _ecdsa(

@@ -141,9 +141,9 @@ def _summary(refusals: list[Refusal], digest: Digest) -> Refusal:
 def judge(signed: SignedStatement, question: Question) -> Verified:
     """Steps 5 to 13 for one signature."""
     statements.check_statement(signed, question.digest, question.predicates)  # 5, 6
-    if signed.certificate is None:
-        return _judge_key(signed, question)
     with quiet():
+        if signed.certificate is None:
+            return _judge_key(signed, question)
         return _judge_keyless(signed, signed.certificate, question)
 
 
