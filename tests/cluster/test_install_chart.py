@@ -207,7 +207,7 @@ def release(cluster: ControlPlane, home: Path) -> Iterator[Release]:
     yield release
     release.run("uninstall", "--ignore-not-found")
     installedrules.remove(cluster)
-    cluster.kubectl("delete", "--ignore-not-found", "crd", "schedexts.sked.schedkit.io")
+    cluster.kubectl("delete", "--ignore-not-found", "crd", "schedexts.sked.schedkit.io", timeout_s=180)
 
 
 def sample(cluster: ControlPlane) -> JsonObject | None:
