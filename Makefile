@@ -100,8 +100,9 @@ docs: setup ## build the documentation into build/docs; a broken link is an erro
 	$(LEASHED) $(UV) run --frozen --isolated --only-group docs zensical build --strict --clean
 
 .PHONY: check
+# four workers on two cores: many of the tests wait for a clock
 check: lint ## lint and unit tests: what every commit passes (under a minute)
-	$(LEASHED) $(PYTHON) -m pytest -q -n auto --hypothesis-profile=quick tests/unit
+	$(LEASHED) $(PYTHON) -m pytest -q -n 4 --dist worksteal --hypothesis-profile=quick tests/unit
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 
