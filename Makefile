@@ -69,7 +69,8 @@ help:
 setup: .venv/.ready ## make .venv, with schedctl and sked in it
 
 .venv/.ready: pyproject.toml uv.lock tools/uv tools/uv-requirements.txt
-	$(LEASHED) $(UV) sync --frozen $(QUIET)
+# compiled once: guests start these programs hundreds of times, and cannot keep what they compile
+	$(LEASHED) $(UV) sync --frozen --compile-bytecode $(QUIET)
 	@touch $@
 
 .PHONY: format

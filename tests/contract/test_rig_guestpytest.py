@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,12 +104,94 @@ def test_a_guest_of_their_own_is_booted_by_tests_after_all_that_share_one(pytest
     assert modules == ["c", "c", "a", "a", "b"]
 
 
+BESIDE = """
+import os, pytest
+from rig import reporting
+from rig.errors import Unavailable
+pytestmark = pytest.mark.own_guest
+def test_where():
+    reporting.note(f"it ran in {os.getpid()}, a child of {os.getppid()}")
+def test_failing(): assert "beside" == "in front"
+def test_unable(): raise Unavailable("a guest", "no room", "make room")
+"""
+
+
+def run_beside(pytester: pytest.Pytester, **files: str) -> pytest.RunResult:
+    """Run modules of the kernel tier in a process that has the rig's plugins, as its children have."""
+    pytester.makeini("[pytest]\n")
+    pytester.makeconftest(f"pytest_plugins = {[plugin.__name__ for plugin in PLUGINS]}")
+    folder = pytester.mkdir("tests") / "kernel"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    return pytester.runpytest_subprocess(*OPTIONS, "tests/kernel", timeout=60)
+
+
+@pytest.fixture
+def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+@pytest.mark.usefixtures("own_process")
+def test_what_boots_guests_itself_runs_beside_and_the_session_tells_what_came_of_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pid = "import os\nfrom rig import reporting\ndef test_it(): reporting.note(f'in front: {os.getpid()}')\n"
+
+    done = run_beside(pytester, beside=BESIDE, front=pid)
+
+    done.assert_outcomes(passed=2, failed=1, skipped=1)
+    text = str(done.stdout)
+    (front,) = re.findall(r"in front: (\d+)", text)
+    assert re.findall(r"it ran in (\d+), a child of (\d+)", text)[0][1] == front
+    done.stdout.fnmatch_lines(["*assert 'beside' == 'in front'", "kernel *", "*beside the others*"])
+    done.stdout.fnmatch_lines(["*what could not run*", "a guest: no room", "*to do: make room"])
+
+
+@pytest.mark.usefixtures("own_process")
+def test_what_boots_guests_itself_runs_in_front_when_there_is_nothing_else_to_do(
+    pytester: pytest.Pytester,
+) -> None:
+    done = run_beside(pytester, beside=BESIDE)
+
+    done.assert_outcomes(passed=1, failed=1, skipped=1)
+    done.stdout.no_fnmatch_line("*beside the others*")
+
+
+@pytest.mark.usefixtures("own_process")
+def test_a_process_beside_that_dies_fails_the_rest_of_its_module_alone(pytester: pytest.Pytester) -> None:
+    dying = "import os, pytest\npytestmark = pytest.mark.own_guest\ndef test_dying(): os._exit(3)\n"
+    after = "import pytest\npytestmark = pytest.mark.own_guest\ndef test_after(): pass\n"
+
+    done = run_beside(pytester, dying=dying, later=after, front="def test_it(): pass\n")
+
+    done.assert_outcomes(passed=2, errors=1)
+    done.stdout.fnmatch_lines(["*pytest beside this one ended without a result*"])
+
+
+@pytest.mark.usefixtures("own_process")
+def test_what_must_be_alone_comes_when_nothing_runs_beside(pytester: pytest.Pytester) -> None:
+    alone = """
+import os, pytest
+from rig import processes
+pytestmark = [pytest.mark.own_guest, pytest.mark.alone]
+def test_alone(): assert processes.descendants(os.getpid()) == {os.getpid()}
+"""
+
+    done = run_beside(pytester, alone=alone, beside=BESIDE, front="def test_it(): pass\n")
+
+    done.assert_outcomes(passed=3, failed=1, skipped=1)
+    assert str(done.stdout).index("test_beside.py") < str(done.stdout).index("test_alone.py")
+
+
 def test_a_guest_is_asked_for_long_tests_exactly_when_the_host_is(pytester: pytest.Pytester) -> None:
     every_day = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest")
     full = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest", "--full", "--kernels", "all")
 
-    assert "--full" not in guestpytest.words_for_guest(every_day, ["test_it"])
-    words = guestpytest.words_for_guest(full, ["test_it"])
+    assert "--full" not in guestpytest.words_for(every_day, ["test_it"])
+    words = guestpytest.words_for(full, ["test_it"])
     assert words[words.index("--kernels") :] == ["--kernels", "all", "--full", "test_it"]
 
 

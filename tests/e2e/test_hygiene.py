@@ -17,6 +17,8 @@ from rig.errors import RigError
 _PROJECT = Path(__file__).parents[2]
 _STARTED_S = 240
 
+pytestmark = pytest.mark.alone
+
 
 class Made:
     """`make` at work in a session of its own, as a terminal would run it."""

@@ -3,7 +3,8 @@
 All tests under tests/kernel for one kind of kernel share a boot. On the host this plugin boots the first
 guest when the session begins, has the guests work through their tests beside the host's own (rig.guestruns),
 and replays each report when its test's turn comes; inside the guest it only writes the reports down. Fixtures
-and assertions therefore run next to the kernel they are about.
+and assertions therefore run next to the kernel they are about. Tests that boot guests themselves are
+replayed in the same way from a process of their own, unless the session has nothing else to do meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import pytest
 
 from rig import kernels, reporting, tiers
 from rig.errors import RigError, Unavailable
-from rig.guestruns import TEST_TIMEOUT_S, Errand, Guests, Machine, Place, limit_as_error
+from rig.guestruns import HOST, TEST_TIMEOUT_S, Errand, Guests, Machine, Place, limit_as_error
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("ci", "all"),
         default="ci",
         help="kernel kinds for tests/kernel: those each module names (ci), or every kind it can run on (all)",
+    )
+    parser.addoption(
+        "--reports", type=Path, help="the file for another session, which tells what came of this"
     )
 
 
@@ -41,9 +45,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "own_guest: this module boots a guest itself, and looks at it from outside"
     )
-    reports = os.environ.get(reporting.IN_GUEST)
-    for plugin in [_Recorder(Path(reports))] if reports else _on_host():
+    config.addinivalue_line(
+        "markers", "alone: this module compares the whole machine before and after, so nothing may run beside"
+    )
+    for plugin in _plugins(config):
         config.pluginmanager.register(plugin)
+
+
+def _plugins(config: pytest.Config) -> list[object]:
+    if in_guest := os.environ.get(reporting.IN_GUEST):
+        return [_Recorder(Path(in_guest)), _GuestLimits()]
+    if beside := config.getoption("reports"):
+        return [_Recorder(beside)]
+    player = _Player()
+    return [player, _Tender(player)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -55,22 +70,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First what the host runs itself, then the results of its guests, then what boots a guest of its own.
+    """First what the host runs itself, then the results of its guests, then of what boots guests itself.
 
-    So the guests have worked beside the host for as long as possible, and are gone before others boot.
+    So these have worked beside the host for as long as possible. What must be alone comes when all are gone.
     """
     items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> tuple[int, int, bool]:
-    if (place := place_of(item)) is not None:
-        return 1, list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
-    boots_itself = _has_own_guest(item) or tiers.of(item.nodeid) == "e2e"
-    return (2 if boots_itself else 0), 0, False
+    place = place_of(item)
+    if place is None:
+        return (3 if _must_be_alone(item) else 0), 0, False
+    if place.machine == HOST:
+        return 2, 0, False
+    return 1, list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
 
 
 def _has_own_guest(item: pytest.Item) -> bool:
-    return item.get_closest_marker("own_guest") is not None
+    return item.get_closest_marker("own_guest") is not None or tiers.of(item.nodeid) == "e2e"
+
+
+def _must_be_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
 
 
 def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
@@ -83,20 +104,14 @@ def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
 
 
 class _Recorder:
-    """Inside the guest: write each report down at once, so that a panic loses nothing that was known."""
+    """Where tests run for another session: write each report down at once, so that a panic loses nothing."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Set the limits of the guest before those of the tier are."""
-        for item in items:
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
-
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporting.send_notes_with(report)
         line = json.dumps(report._to_json(), default=str)  # noqa: SLF001 - what pytest-xdist does, too
         with self._file.open("a") as out:
             out.write(line + "\n")
@@ -104,31 +119,42 @@ class _Recorder:
             os.fsync(out.fileno())
 
 
-def _on_host() -> list[object]:
-    player = _Player()
-    return [player, _Tender(player)]
+class _GuestLimits:
+    """Inside the guest: let a hang fail one test before the host gives up on the module."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Come before the tier's limits are set."""
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 class _Player:
-    """On the host: replay what the guests reported."""
+    """On the host: replay what the guests reported, and what ran beside."""
 
     guests: Guests | None = None  # none: nothing belongs into one
+    _places: Mapping[str, Place]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         errand = _errand(session)
         if errand.places and not session.config.option.collectonly:
-            self.guests = Guests(errand)
-            reporting.count_apart("kernel", self.guests)
+            self.guests, self._places = Guests(errand), errand.places
+            reporting.count_apart(self.guests)
+
+    def is_for(self, item: pytest.Item) -> bool:
+        """Whether the test runs elsewhere."""
+        return self.guests is not None and item.nodeid in self._places
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        if self.guests is None or place_of(item) is None:
+        if self.guests is None or not self.is_for(item):
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in self._results(item, self.guests):
             item.ihook.pytest_runtest_logreport(report=report)
-        if nextitem is None or place_of(nextitem) is None:
+        if nextitem is None or not self.is_for(nextitem):
             self.guests.close()  # before the test counts as finished: its tier pays for the end of the guest
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
@@ -160,17 +186,23 @@ class _Tender:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of pytest-timeout: a boot is not the test's fault
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        if self._player.guests is not None and place_of(item) is None:
+        if self._player.guests is not None and not self._player.is_for(item):
             self._player.guests.tend()
         return (yield)
 
 
 def _errand(session: pytest.Session) -> Errand:
-    places = {item.nodeid: place for item in session.items if (place := place_of(item))}
+    has_nothing_else = all(_has_own_guest(item) for item in session.items)
+    found = {item.nodeid: place_of(item) for item in session.items}
+    places = {
+        test: place
+        for test, place in found.items()
+        if place and not (has_nothing_else and place.machine == HOST)
+    }
     modules = {place_of(item): item for item in session.items}
 
     def words(tests: Sequence[str]) -> list[str]:
-        return words_for_guest(session.config, tests)
+        return words_for(session.config, tests)
 
     return Errand(places, words, lambda place: _prepare(modules[place]))
 
@@ -201,19 +233,22 @@ def _limited(item: pytest.Item) -> Iterator[None]:
 
 
 def place_of(item: pytest.Item) -> Place | None:
-    """Where a test runs that belongs into a guest, None for all others."""
+    """Where a test runs that is not the host's own, None for all others."""
+    module = item.nodeid.partition("::")[0]
+    if _has_own_guest(item):
+        return None if _must_be_alone(item) else Place(HOST, module)
     callspec = getattr(item, "callspec", None)
     kind, mark = callspec.params.get("kernel_kind") if callspec else None, item.get_closest_marker("kernel")
     machine = Machine(kind, **(mark.kwargs if mark else {})) if kind else None
-    return Place(machine, item.nodeid.partition("::")[0]) if machine else None
+    return Place(machine, module) if machine else None
 
 
-def words_for_guest(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:
-    """The command for the guest, which collects anew: the same options give the same copies of each test."""
+def words_for(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:
+    """The command, which collects anew: the same options give the same copies of each test."""
     options = ["-p", "no:cacheprovider", "-q", "--kernels", config.getoption("kernels")]
     if config.getoption("full"):
         options.append("--full")
-    return [sys.executable, "-m", "pytest", *options, *nodeids]
+    return ["env", f"--chdir={config.rootpath}", sys.executable, "-m", "pytest", *options, *nodeids]
 
 
 def _own_report(item: pytest.Item, outcome: str, why: str) -> pytest.TestReport:

@@ -2,13 +2,15 @@
 
 A guest under emulation keeps one core busy and needs nobody: it is booted, told which tests are its own, and
 looked after now and then. What it reports is kept until somebody asks for it. A guest that dies takes the
-rest of the module it died in with it; the other modules get another guest.
+rest of the module it died in with it; the other modules get another guest. Tests that boot guests themselves
+work beside the host as well, last of all, in a process of their own.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +20,17 @@ from typing import Protocol
 
 import pytest
 
-from rig import kernels, reporting, vm
+from rig import kernels, processes, reporting, vm
 from rig.errors import RigError, Unavailable
+from rig.processes import Process
 
 # A hang is best noticed in the guest, where it fails one test; on the host it fails the rest of the module.
 # The host's limit for a test (rig.tiers) has room for two boots and one result.
 TEST_TIMEOUT_S = 300
 RESULT_TIMEOUT_S = 480
+# A process on the host ends its own tests when they hang, and cleans up what they made
+SILENCE_TIMEOUT_S = 2700
+CLEANUP_S = 90
 LOOK_EVERY_S = 0.5  # a look costs a millisecond, and there are thousands of tests to look after
 _PROJECT = Path(__file__).parents[2]
 
@@ -35,6 +41,14 @@ class Machine:
 
     kind: str  # of kernel
     has_cx16: bool = False
+
+    @property
+    def tier(self) -> str:
+        """The tier that pays for it."""
+        return "e2e" if self == HOST else "kernel"
+
+
+HOST = Machine("host")  # no guest, but a process of its own for tests that boot guests themselves
 
 
 @dataclass(frozen=True)
@@ -50,12 +64,12 @@ class Errand:
     """The tests of a session that belong into guests, in their order, and how a guest gets at them."""
 
     places: Mapping[str, Place]  # by test
-    words: Callable[[Sequence[str]], Sequence[str]]  # the command that runs these tests in a guest
+    words: Callable[[Sequence[str]], Sequence[str]]  # the command that runs these tests elsewhere
     prepare: Callable[[Place], None]  # what a module needs from the host before its guest boots
 
 
 class Run(Protocol):
-    """A guest that works on its tests."""
+    """A guest, or a process, that works on its tests."""
 
     def news(self) -> Iterator[pytest.TestReport]:
         """What was reported since the last look."""
@@ -67,7 +81,7 @@ class Run(Protocol):
         """What it has cost this machine so far."""
 
     def stop(self) -> None:
-        """Power off, or end it by force."""
+        """Let it end, or end it by force."""
 
     def kill(self) -> None:
         """End it by force."""
@@ -83,13 +97,13 @@ class Guests:
         *,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
-        self._errand, self._start, self._look_every_s = errand, start or _booted, look_every_s
+        self._errand, self._start, self._look_every_s = errand, start or _started, look_every_s
         self._reports: dict[str, list[pytest.TestReport]] = {}
         self._lost: dict[Place, Exception] = {}  # why tests of a place will never have a result
         self._run: Run | None = None
         self._machine: Machine | None = None  # what the guest at hand is
         self._looked_s = 0.0
-        self.cost = reporting.Cost()
+        self.costs: dict[str, reporting.Cost] = {}  # by tier
         self._booted_s = 0.0
 
     def tend(self) -> None:
@@ -151,11 +165,11 @@ class Guests:
                 self._lost[place] = error
 
     def _boot(self, machine: Machine, tests: Sequence[str]) -> None:
-        self._booted_s = time.monotonic()
-        self.cost.begin()
+        self._booted_s, self._machine = time.monotonic(), machine
+        self.costs.setdefault(machine.tier, reporting.Cost()).begin()
         try:
             with limit_as_error():
-                self._run, self._machine = self._start(machine, self._errand.words(tests)), machine
+                self._run = self._start(machine, self._errand.words(tests))
         except (Unavailable, RigError) as error:
             self._count(cpu_s=0)
             self._lost |= {self._errand.places[test]: error for test in tests}
@@ -181,11 +195,33 @@ class Guests:
         self._count(cpu_s)
 
     def _count(self, cpu_s: float) -> None:
-        self.cost.add(time.monotonic() - self._booted_s, cpu_s)
+        assert self._machine is not None
+        self.costs[self._machine.tier].add(time.monotonic() - self._booted_s, cpu_s)
 
     def cpu_seconds(self) -> float:
         """What all guests have spent so far, the one at hand included."""
-        return self.cost.cpu_s + (self._run.cpu_seconds() if self._run else 0)
+        ended_s = sum(cost.cpu_s for cost in self.costs.values())
+        return ended_s + (self._run.cpu_seconds() if self._run else 0)
+
+
+@dataclass
+class _Reports:
+    """The file into which a run writes its reports, read as it grows."""
+
+    file: Path
+    consumed: int = 0
+    heard_s: float = field(default_factory=time.monotonic)
+
+    def news(self) -> Iterator[pytest.TestReport]:
+        text = self.file.read_text() if self.file.exists() else ""
+        *lines, _ = text[self.consumed :].split("\n")
+        for line in lines:
+            self.consumed += len(line) + 1
+            self.heard_s = time.monotonic()
+            yield pytest.TestReport._from_json(json.loads(line))  # noqa: SLF001 - what pytest-xdist does, too
+
+    def silence_s(self) -> float:
+        return time.monotonic() - self.heard_s
 
 
 @dataclass
@@ -194,9 +230,7 @@ class _GuestRun:
 
     guest: vm.Guest
     command: str
-    reports: Path
-    consumed: int = 0
-    heard_s: float = field(default_factory=time.monotonic)
+    reports: _Reports
     death: vm.GuestError | None = None
     has_ended: bool = False
 
@@ -206,12 +240,7 @@ class _GuestRun:
             self.has_ended = self.guest.has_ended(self.command)
         except vm.GuestError as death:
             self.death = death
-        text = self.reports.read_text() if self.reports.exists() else ""
-        *lines, _ = text[self.consumed :].split("\n")
-        for line in lines:
-            self.consumed += len(line) + 1
-            self.heard_s = time.monotonic()
-            yield pytest.TestReport._from_json(json.loads(line))  # noqa: SLF001 - what pytest-xdist does, too
+        yield from self.reports.news()
 
     def cpu_seconds(self) -> float:
         return self.guest.cpu_seconds()
@@ -231,8 +260,40 @@ class _GuestRun:
         if self.has_ended:
             said = self.guest.output(self.command)[-3000:]
             raise vm.GuestError(f"pytest in the guest ended without a result:\n{said}")
-        if time.monotonic() - self.heard_s > RESULT_TIMEOUT_S:
+        if self.reports.silence_s() > RESULT_TIMEOUT_S:
             raise self.guest.lateness(self.command, RESULT_TIMEOUT_S)
+
+
+@dataclass
+class _HostRun:
+    """pytest at work in a process of its own."""
+
+    process: Process
+    reports: _Reports
+    cpu_s: float = 0
+    has_ended: bool = False
+
+    def news(self) -> Iterator[pytest.TestReport]:
+        self.cpu_seconds()  # while it can be asked: what has ended counts as spent by this process
+        self.has_ended = self.process.exit_code() is not None
+        yield from self.reports.news()
+
+    def cpu_seconds(self) -> float:
+        self.cpu_s = max(self.cpu_s, processes.cpu_seconds(self.process.pid))
+        return self.cpu_s
+
+    def stop(self) -> None:
+        if self.process.wait(CLEANUP_S) is None:
+            self.kill()
+
+    def kill(self) -> None:
+        self.process.stop(grace_s=CLEANUP_S)
+
+    def require_progress(self) -> None:
+        if self.has_ended:
+            raise RigError(f"pytest beside this one ended without a result:\n{self.process.tail(60)}")
+        if self.reports.silence_s() > SILENCE_TIMEOUT_S:
+            raise RigError(f"pytest beside this one has been silent too long:\n{self.process.tail(60)}")
 
 
 @contextmanager
@@ -244,7 +305,18 @@ def limit_as_error() -> Iterator[None]:
         raise RigError(f"the guest was not done in time: {limit}") from limit
 
 
+def _started(machine: Machine, words: Sequence[str]) -> Run:
+    return _beside(words) if machine == HOST else _booted(machine, words)
+
+
+def _beside(words: Sequence[str]) -> _HostRun:
+    folder = processes.run_folder("tests-beside")
+    reports = folder / "reports.jsonl"
+    return _HostRun(Process([*words, "--reports", reports], log=folder / "pytest.log"), _Reports(reports))
+
+
 def _booted(machine: Machine, words: Sequence[str]) -> _GuestRun:
+    _compile()
     kernel = kernels.obtain(machine.kind)
     guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}", has_cx16=machine.has_cx16))
     guest.__enter__()
@@ -253,8 +325,14 @@ def _booted(machine: Machine, words: Sequence[str]) -> _GuestRun:
         own = {reporting.IN_GUEST: f"/mnt/share/{reports.name}", "PYTHONDONTWRITEBYTECODE": "1"}
         own |= kernels.environment_for_guest(kernel)
         settings = [f"{name}={value}" for name, value in own.items()]
-        command = f"cd {shlex.quote(str(_PROJECT))} && {shlex.join(['env', *settings, *words])}"
-        return _GuestRun(guest, guest.begin(command), reports)
+        command = guest.begin(shlex.join(["env", *settings, *words]))
+        return _GuestRun(guest, command, _Reports(reports))
     except BaseException:
         guest.kill()
         raise
+
+
+def _compile() -> None:
+    """Compile all Python of the project: guests do so slowly, whenever a program starts, and keep nothing."""
+    folders = [_PROJECT / "src", _PROJECT / "tests"]
+    processes.run([sys.executable, "-m", "compileall", "-q", "-j0", *folders], timeout_s=120, check=False)

@@ -49,7 +49,7 @@ class Cost:
 class Beside(Protocol):
     """What works beside the tests of other tiers, and is counted for its own."""
 
-    cost: Cost
+    costs: dict[str, Cost]  # by tier
 
     def cpu_seconds(self) -> float:
         """All that it has spent so far."""
@@ -68,7 +68,7 @@ class Record:
     skipped: dict[str, str] = field(default_factory=dict)
     excused: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-    beside: dict[str, Beside] = field(default_factory=dict)  # by tier
+    beside: Beside | None = None
     tier: str | None = None  # whose time it is now; None: nobody's
     counted_until_s: float = 0
     counted_cpu_s: float = 0
@@ -77,6 +77,8 @@ class Record:
         """Take in one phase of one test."""
         tier = tiers.of(report.nodeid) or "other"
         self.durations[report.nodeid] += report.duration
+        for text in getattr(report, "notes", ()):
+            self.note(text)
         if (missing := getattr(report, "unavailable", None)) is not None:
             self.missing[report.nodeid] = Unavailable(*missing)
         if report.failed:
@@ -86,6 +88,11 @@ class Record:
             self.skipped[report.nodeid] = _reason(report)
         elif report.when == "call":
             self.outcomes[tier]["passed"] += 1
+
+    def note(self, text: str) -> None:
+        """Keep a line for the summary, once, however often it is said."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def turn_to(self, tier: str | None) -> None:
         """Count all since the last turn for the tier before, so that the tiers add up to the session.
@@ -101,7 +108,8 @@ class Record:
 
     def _cpu_in_front_s(self) -> float:
         """Of this process and all it has started, but for what works beside."""
-        return processes.cpu_seconds(os.getpid()) - sum(each.cpu_seconds() for each in self.beside.values())
+        beside_s = self.beside.cpu_seconds() if self.beside else 0
+        return processes.cpu_seconds(os.getpid()) - beside_s
 
     def plain_skips(self) -> dict[str, str]:
         """Skips that nobody gave a remedy or an excuse for: reason by test."""
@@ -122,8 +130,13 @@ def _record() -> Record:
 
 def note(text: str) -> None:
     """Add a line to the summary, once, however often it is said; rigs by hand have no summary."""
-    if _sessions and text not in _record().notes:
-        _record().notes.append(text)
+    if _sessions:
+        _record().note(text)
+
+
+def send_notes_with(report: pytest.TestReport) -> None:
+    """Let the report carry what was noted so far to the session that tells of it."""
+    report.notes = list(_record().notes)  # type: ignore[attr-defined]  # reports carry what plugins add
 
 
 def record_missing(test: str, missing: Unavailable) -> None:
@@ -137,9 +150,9 @@ def excuse(test: str, gone: Unavailable) -> None:
     _record().excused.add(test)
 
 
-def count_apart(tier: str, beside: Beside) -> None:
-    """Count for that tier what works for it while tests of others run."""
-    _record().beside[tier] = beside
+def count_apart(beside: Beside) -> None:
+    """Count for its tiers what works for them while tests of others run."""
+    _record().beside = beside
 
 
 def _in_guest() -> bool:
@@ -252,8 +265,8 @@ def _tier_table() -> Iterator[str]:
         if counts := _record().outcomes.get(tier):
             numbers = f"{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}"
             yield f"{tier:<10}{numbers}{_priced(_record().costs[tier])}"
-        if (beside := _record().beside.get(tier)) is not None:
-            yield f"{'':<10}{'beside the others':>25}{_priced(beside.cost)}"
+        if (beside := _record().beside) is not None and tier in beside.costs:
+            yield f"{'':<10}{'beside the others':>25}{_priced(beside.costs[tier])}"
 
 
 def _priced(cost: Cost) -> str:
