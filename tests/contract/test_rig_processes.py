@@ -307,6 +307,24 @@ def test_the_family_of_a_process_includes_those_in_other_namespaces(
         tree.kill()
 
 
+def test_a_preferred_process_comes_before_others_together_with_its_session(
+    tmp_path: Path, root: None
+) -> None:
+    with processes.running(Process(["sleep", "60"], log=tmp_path / "log")) as preferred:
+        processes.prefer(preferred.pid)
+
+        assert os.getpriority(os.PRIO_PROCESS, preferred.pid) < os.getpriority(os.PRIO_PROCESS, os.getpid())
+        group = Path(f"/proc/{preferred.pid}/autogroup")
+        assert not group.exists() or group.read_text().split()[-1].startswith("-")
+
+
+def test_who_has_ended_needs_no_preference() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+
+    processes.prefer(ended.pid)
+
+
 def test_a_process_is_alive_until_it_ends_even_if_nobody_took_note() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
         try:

@@ -32,6 +32,7 @@ from rig.errors import FREE_SPACE, RigError, Unavailable
 _TREE = ("unshare", "--pid", "--mount", "--fork", "--kill-child=KILL", "--mount-proc")
 # a shell starts background jobs with SIGINT ignored, and that is inherited: ours shall hear it all the same
 LEASH = ("env", "--default-signal=INT", "setpriv", "--pdeathsig", "KILL")
+_PREFERRED = -10  # nice
 _TREE_ENDS_WITHIN_S = 10  # at once, unless the kernel is busy for one of its processes
 
 _NO_SPACE = re.compile(r"no space left on device|enough free space|disk quota exceeded", re.IGNORECASE)
@@ -310,6 +311,14 @@ def cpu_seconds(ancestor: int) -> float:
     known = dict(_status_of_all())
     ticks = sum(sum(map(int, known[pid][11:15])) for pid in descendants(ancestor) if pid in known)
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def prefer(pid: int) -> None:
+    """Let a process have the processor before others, as far as this one may decide that."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, _PREFERRED)
+        # where a session as a whole has its fair share, the priority of a process counts only within it
+        Path(f"/proc/{pid}/autogroup").write_text(str(_PREFERRED))
 
 
 def identities() -> dict[int, str]:

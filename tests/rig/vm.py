@@ -121,6 +121,7 @@ class Guest:
             self._serve_folder(tag, source, writable=tag == "share")
         self._qemu = Process(self._command_line(), log=self.folder / "qemu.log", env=_qemu_environment())
         self._parts.append(self._qemu)
+        processes.prefer(self._qemu.pid)  # it has one thread, and everybody waits for it
         self._qemu.await_ready((self.folder / "serial.sock").exists, timeout_s=30)
         self._serial.connect(str(self.folder / "serial.sock"))
         limit_s = self.settings.boot_timeout_s
