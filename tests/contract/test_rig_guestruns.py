@@ -104,6 +104,16 @@ def test_a_guest_that_dies_takes_the_rest_of_its_module_and_the_others_get_anoth
     assert [guest.ended for *_, guest in boots.made] == [["killed"], ["stopped"], ["stopped"]]
 
 
+def test_a_guest_that_is_still_at_work_at_the_end_is_not_waited_for() -> None:
+    boots = Boots()
+    beside = guests(boots)
+    beside.tend()
+
+    beside.close()
+
+    assert [guest.ended for *_, guest in boots.made] == [["killed"]]
+
+
 def test_a_module_that_cannot_prepare_loses_its_own_tests_alone() -> None:
     def prepare(place: Place) -> None:
         if place.module == "a":

@@ -123,9 +123,9 @@ class Guests:
         return self._reports[test]
 
     def close(self) -> None:
-        """End the guest at hand, if there is one."""
+        """End the guest at hand, if there is one: by force if it is still at work."""
         if self._run is not None:
-            self._end(self._run.stop)
+            self._end(self._run.kill if self._waiting(self._machine) else self._run.stop)
 
     def _look(self) -> None:
         if self._run is None:
