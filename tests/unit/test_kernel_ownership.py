@@ -185,7 +185,7 @@ def test_processes_that_cannot_be_looked_into_are_a_gap(secret: str) -> None:
 
         gaps = proc.gather().gaps
 
-    assert gaps == ("a process cannot be looked into (77): CAP_SYS_PTRACE is needed",)
+    assert gaps == ("process 77 cannot be looked into: CAP_SYS_PTRACE is needed",)
 
 
 LAYOUT = Layout(value_size=128, name_at=64, sub_cgroup_at=16)

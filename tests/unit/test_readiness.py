@@ -311,6 +311,22 @@ def test_a_kernel_whose_types_are_too_new_for_us_is_not_blamed() -> None:
     assert skipped >= {"kernel.btf", "kernel.btf_kfuncs", "kernel.btf_complete"}
 
 
+@pytest.mark.parametrize(
+    ("btf", "why"),
+    [
+        (BtfReading(), "the BTF describes no function of sched_ext"),
+        (BtfReading(problem="it is cut off"), "there is no BTF to look at"),
+        (BtfReading(novelty="type 7 is of kind 99"), "the BTF is newer than what schedkit can read"),
+    ],
+)
+def test_what_cannot_be_looked_for_in_btf_is_passed_over_for_the_same_reason(
+    btf: BtfReading, why: str
+) -> None:
+    said = {finding.id: finding.detail for finding in examine(kernel(btf=btf))}
+
+    assert (said["kernel.btf_kfuncs"], said["kernel.btf_complete"]) == (why, why)
+
+
 def test_a_file_that_is_no_config_fails_and_is_named() -> None:
     wrong = Config({}, "/tmp/wrong", is_found_by_libbpf=False, problem="/tmp/wrong is no config of a kernel")
 

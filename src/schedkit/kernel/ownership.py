@@ -69,8 +69,8 @@ def _scan(proc: Path) -> _Scan:
 
 def _gaps(denied: list[int], *, is_cut_off: bool) -> Iterator[str]:
     if denied:
-        count = f"{len(denied)} processes" if len(denied) > 1 else "a process"
-        yield f"{count} cannot be looked into ({denied[0]}): CAP_SYS_PTRACE is needed"
+        others = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
+        yield f"process {denied[0]}{others} cannot be looked into: CAP_SYS_PTRACE is needed"
     if is_cut_off:
         yield "there are too many processes and open files to look at all of them"
 

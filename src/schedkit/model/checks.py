@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from schedkit.model.btf import BtfReading
 from schedkit.model.facts import Facts
 from schedkit.model.kernel import State, parse_version
 
@@ -85,20 +86,26 @@ def btf_is_there(facts: Facts) -> Answer:
 def btf_describes_functions_rightly(facts: Facts) -> Answer:
     """One wrong prototype is enough for every scheduler that calls the function to be refused."""
     btf = facts.kernel.btf
-    if btf is None or btf.problem:
-        return _skipped("there is no BTF to look at")
-    if not btf.kfuncs:
-        return _skipped("the BTF describes no function of sched_ext")
+    if btf is None or not btf.kfuncs:
+        return _without_functions(btf)
     if btf.malformed:
         return _failed(f"wrongly described: {_some(btf.malformed)}")
     return _passed("none is described wrongly")
+
+
+def _without_functions(btf: BtfReading | None) -> Answer:
+    if btf is None or btf.problem:
+        return _skipped("there is no BTF to look at")
+    if btf.novelty:
+        return _skipped("the BTF is newer than what schedkit can read")
+    return _skipped("the BTF describes no function of sched_ext")
 
 
 def btf_describes_all_functions(facts: Facts) -> Answer:
     """Symbols say what the kernel has; only schedulers that call what BTF lacks are refused."""
     btf, symbols = facts.kernel.btf, facts.kernel.symbols
     if btf is None or not btf.kfuncs:
-        return _skipped("there is no BTF to look at")
+        return _without_functions(btf)
     missing = btf.missing(symbols)
     if missing:
         return _failed(f"missing: {_some(missing)}")
@@ -256,7 +263,7 @@ def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
         unread = image.unread if image else ""
         return _skipped(unread or "it is not known which functions of sched_ext the image calls")
     if btf is None or not btf.kfuncs:
-        return _skipped("there is no BTF to look at")
+        return _without_functions(btf)
     lacking = [name for name in image.kfuncs if name not in btf.kfuncs or name in btf.malformed]
     if lacking:
         return _failed(f"missing, or wrongly described: {_some(lacking)}")

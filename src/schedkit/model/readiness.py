@@ -62,6 +62,7 @@ _NEWER_KERNEL = "boot a kernel with sched_ext: 6.12 or newer, built with CONFIG_
 _REBUILT_KERNEL = "boot another build of this kernel, or build it with another pahole than 1.30"
 _AS_ROOT = "run schedctl as root, for example with sudo, and not inside an unprivileged container"
 _START_PODMAN = "`systemctl enable --now podman.socket`, after installing Podman if need be"
+_START_ANY = f"{_START_PODMAN}; one runtime is enough, and containerd is chosen with `--driver containerd`"
 _START_CONTAINERD = "`systemctl enable --now containerd`, after installing containerd if need be"
 
 CHECKS: tuple[Check, ...] = (
@@ -142,7 +143,7 @@ CHECKS: tuple[Check, ...] = (
         "runtime.any",
         "A container runtime answers",
         Severity.ERROR,
-        _START_PODMAN,
+        _START_ANY,
         checks.some_runtime_answers,
     ),
     Check(

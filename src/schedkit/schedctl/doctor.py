@@ -110,7 +110,7 @@ def _text(findings: tuple[Finding, ...], summary: Summary) -> list[Block]:
     rows = [(_mark(each), each.id, each.detail) for each in findings]
     advice = [(each.id, each.remediation) for each in findings if each.status is Outcome.FAIL]
     counts = (
-        f"{summary.passed} passed, {summary.failed} failed ({summary.blocking} blocking), "
+        f"{summary.passed} passed, {summary.blocking} failed, {summary.failed - summary.blocking} warned, "
         f"{summary.skipped} skipped"
     )
     return [Table(("", "CHECK", "FOUND"), rows), counts, *([Fields(advice)] if advice else [])]
