@@ -93,8 +93,12 @@ class VerbGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """No arguments at all ask for help."""
+        words = list(args)  # click's parser takes them away
         with _own_exit_code(ctx):
-            return super().parse_args(ctx, args or ["--help"])
+            try:
+                return super().parse_args(ctx, args or ["--help"])
+            except click.NoSuchOption as error:
+                raise self._misplaced(ctx, error.option_name, words) or error from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -108,6 +112,15 @@ class VerbGroup(click.Group):
         """Parse and run the verb."""
         with _own_exit_code(ctx):
             return super().invoke(ctx)
+
+    def _misplaced(self, ctx: click.Context, flag: str, words: list[str]) -> click.UsageError | None:
+        """What to say of a verb's flag that stands before the verb; None if it is nobody's."""
+        verb = next((word for word in words if word in self._verbs), "")
+        command = self.get_command(ctx, verb)
+        if command is None or not any(flag in option.opts for option in command.get_params(ctx)):
+            return None
+        right = f"{ctx.command_path} {verb} {flag}"
+        return click.UsageError(f"{flag} is a flag of {verb} and stands behind it: `{right}`.", ctx)
 
     def _describe_unknown(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 - few are ever told

@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from rig import processes
 from schedkit.runtimes.errors import NoSocketError
 from schedkit.schedctl import doctor, elsewhere
 from schedkit.schedctl.errors import explain
+from schedkit.schedctl.main import main
 from schedkit.schedctl.settings import Settings
 
 SCHEDCTL = str(Path(sys.executable).with_name("schedctl"))
@@ -115,6 +117,24 @@ def test_a_wrong_word_is_told_with_the_right_one(words: str, expected: str, tmp_
 
     assert code == 1
     assert expected in said["next"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "--output json status",
+            "--output is a flag of status and stands behind it: `schedctl status --output`.",
+        ),
+        ("--otput json status", "No such option '--otput'."),
+        ("--output json", "No such option '--output'."),
+    ],
+)
+def test_a_flag_before_its_verb_is_told_to_stand_behind_it(words: str, expected: str) -> None:
+    done = CliRunner().invoke(main, words.split(), prog_name="schedctl")
+
+    assert done.exit_code == 64
+    assert expected in done.stderr
 
 
 # Runtimes of Kubernetes distributions
