@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import pytest
 
-from rig import contents, images, polling
+from rig import contents, images, polling, processes
 from rig.containerd import Containerd as ContainerdService
 from rig.podman import Podman as PodmanService
 from schedkit.runtimes.containerd import Containerd
@@ -660,7 +660,9 @@ def _words(command_line: Path) -> list[bytes]:
 
 
 def _kill_all(pids: Iterable[int]) -> None:
-    for pid in pids:
+    """The oldest first: a daemon that outlives a container by a moment would still tell of its end."""
+    began = {pid: int(identity.split()[0]) for pid, identity in processes.identities().items()}
+    for pid in sorted(pids, key=lambda pid: began.get(pid, 0)):
         with suppress(ProcessLookupError):  # it went with another
             os.kill(pid, signal.SIGKILL)
 
