@@ -3,5 +3,6 @@
 import os
 
 pytest_plugins = ["rig.tiers", "rig.reporting", "rig.guestpytest", "pytester"]
-if "RIG_GUEST_REPORTS" not in os.environ:  # the rig must not be imported here: plugins would be too late
+# rig.reporting.IN_GUEST, by its value: what is imported here can be no plugin any more
+if "RIG_GUEST_REPORTS" not in os.environ:
     pytest_plugins.append("rig.properties")

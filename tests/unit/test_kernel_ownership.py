@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import struct
 import tempfile
@@ -186,6 +187,20 @@ def test_processes_that_cannot_be_looked_into_are_a_gap(secret: str) -> None:
         gaps = proc.gather().gaps
 
     assert gaps == ("process 77 cannot be looked into: CAP_SYS_PTRACE is needed",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
+def test_of_several_that_cannot_be_looked_into_one_is_named_and_the_others_are_counted() -> None:
+    with powerless() as root:
+        proc = Proc(root)
+        for pid in (77, 78, 79):
+            proc.add(pid, "private")
+            (root / f"proc/{pid}/fd").chmod(0)
+        os.seteuid(65534)
+
+        (gap,) = proc.gather().gaps
+
+    assert re.match(r"process 7[789] and 2 more cannot be looked into: CAP_SYS_PTRACE", gap)
 
 
 LAYOUT = Layout(value_size=128, name_at=64, sub_cgroup_at=16)
