@@ -208,6 +208,12 @@ def machine() -> Suite:
     return Suite(machine_suite())
 
 
+def newer() -> Suite:
+    """Where QEMU and libbpf are new enough: of Debian 12 the backports, of later releases themselves."""
+    suite = machine_suite()
+    return Suite(f"{suite}-backports" if suite == "bookworm" else suite)
+
+
 def library_path(*trees: Path) -> str:
     """LD_LIBRARY_PATH for programs that run in place from unpacked trees."""
     folders = [tree / sub / "x86_64-linux-gnu" for tree in trees for sub in ("usr/lib", "lib")]

@@ -37,11 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers",
-        "kernel(*kinds, has_cx16=False): run this module in a guest with these kernels; a guest with "
-        "cx16 (see rig.vm) is another one, and has them alone",
-    )
+    config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
     config.addinivalue_line(
         "markers", "own_guest: this module boots a guest itself, and looks at it from outside"
     )
@@ -77,13 +73,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> tuple[int, int, bool]:
+def _rank(item: pytest.Item) -> tuple[int, int]:
     place = place_of(item)
     if place is None:
-        return (3 if _must_be_alone(item) else 0), 0, False
+        return (3 if _must_be_alone(item) else 0), 0
     if place.machine == HOST:
-        return 2, 0, False
-    return 1, list(kernels.KINDS).index(place.machine.kind), place.machine.has_cx16
+        return 2, 0
+    return 1, list(kernels.KINDS).index(place.machine.kind)
 
 
 def _has_own_guest(item: pytest.Item) -> bool:

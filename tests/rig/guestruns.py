@@ -40,7 +40,6 @@ class Machine:
     """What a guest is; tests for the same share one."""
 
     kind: str  # of kernel
-    has_cx16: bool = False
 
     @property
     def tier(self) -> str:
@@ -318,7 +317,7 @@ def _beside(words: Sequence[str]) -> _HostRun:
 def _booted(machine: Machine, words: Sequence[str]) -> _GuestRun:
     _compile()
     kernel = kernels.obtain(machine.kind)
-    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}", has_cx16=machine.has_cx16))
+    guest = vm.Guest(kernel, vm.Settings(name=f"tests-{kernel.kind}"))
     guest.__enter__()
     try:
         reports = guest.share / "reports.jsonl"

@@ -24,7 +24,7 @@ _TIMEOUT_S = 3600
 def measure(name: str) -> int:
     """Build the scheduler if need be, measure it, and write `measured.json` beside its recipe."""
     binary, kernel = recipes.program(name), kernels.obtain(_KIND)
-    settings = vm.Settings(name=f"measure-{name}", memory_mb=_MEMORY_MB, has_cx16=True, boot_timeout_s=600)
+    settings = vm.Settings(name=f"measure-{name}", memory_mb=_MEMORY_MB, boot_timeout_s=600)
     kept = cache.root() / "measurements" / f"{binary.parents[1].name}-{kernel.release}.jsonl"
     with ExitStack() as stack:
         with step(f"kernel {kernel.release}: booting in a virtual machine"):

@@ -26,7 +26,7 @@ from rig.progress import say, step
 
 # quick ones first: the long build then has nothing behind it that could fail
 _PARTS: Mapping[str, Callable[[], object]] = {
-    "QEMU": vm.qemu,
+    "QEMU": vm.programs,
     "programs for guests": guestroot.tree,
     **{f"kernel, kind {kind}": partial(kernels.obtain, kind) for kind in kernels.KINDS},
     "Podman": podman.tree,

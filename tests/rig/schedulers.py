@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rig import cache, debian, processes
-from rig.errors import Unavailable
 from rig.progress import step
 
 _SOURCES = Path(__file__).parent / "bpf"
 _SWITCH_PARTIAL = 1 << 3
-_LIBBPF_NEEDED = (1, 4)  # the first that leaves out members of struct_ops that the kernel does not have
 _LIBRARIES = ("libc6-dev", "linux-libc-dev", "libelf-dev", "zlib1g-dev", "libzstd-dev")
 
 
@@ -185,21 +183,6 @@ def _toolchain() -> Toolchain:
     return Toolchain(
         tools=suite.tree("clang", ["clang", "lld"]),
         sysroot=suite.tree("sysroot", [*_LIBRARIES, runtime], needs=False),
-        libbpf=_libbpf_suite().tree("libbpf", ["libbpf-dev"], needs=False),
+        # 1.4 is the first that leaves out members of struct_ops that the kernel does not have
+        libbpf=debian.newer().tree("libbpf", ["libbpf-dev"], needs=False),
     )
-
-
-def _libbpf_suite() -> debian.Suite:
-    """The machine's own suite when its libbpf is new enough, else that suite's backports."""
-    names = (debian.machine_suite(), f"{debian.machine_suite()}-backports")
-    for suite in map(debian.Suite, names):
-        if any(_version(package) >= _LIBBPF_NEEDED for package in suite.packages("libbpf-dev")):
-            return suite
-    why = f"neither {' nor '.join(names)} offers libbpf {'.'.join(map(str, _LIBBPF_NEEDED))}"
-    raise Unavailable("schedulers", why, "run the tests on Debian 12 or newer")
-
-
-def _version(package: debian.Package) -> tuple[int, ...]:
-    """Major and minor, without the epoch."""
-    upstream = package.version.partition(":")[2] or package.version
-    return tuple(int(part) for part in upstream.split(".")[:2])

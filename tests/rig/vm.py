@@ -1,8 +1,8 @@
 """A virtual machine with a Debian kernel on top of this machine's own root, and commands in it.
 
 Always TCG: a KVM that cannot run a stock kernel looks just like one that can. One thread for all
-virtual CPUs, because QEMU 7.2's multi-threaded TCG races with the kernel's text patching, which
-each attach of a scheduler does many times.
+virtual CPUs: with two, a guest on a machine of two cores is slower, and QEMU 7.2's race with the kernel's
+text patching, which each attach of a scheduler does many times.
 
 The guest cannot write to the host: its root is a read-only bind mount in a private mount
 namespace, with a tmpfs above it inside the guest. Only `Guest.share` is writable.
@@ -38,11 +38,7 @@ _CONSOLE_LINES = 25
 _OUTPUT_CHARACTERS = 3000
 # The plainest CPU, and a kernel without defences against leaky ones: under emulation, wide registers and each
 # defence cost more than they save. With `-cpu max`, `schedctl status` took a third more of the host's time.
-# QEMU 7.2 leaves garbage in EFLAGS after cmpxchg16b, and Debian's 6.12 then dies in kmalloc of a double
-# fault within seconds; without the feature the kernel takes its other path. From 6.18 on that other path
-# cannot allocate for bpf_timer_init, and a scheduler with a timer does not attach: such guests get it back
 _CPU = "qemu64,+rdrand"
-_CPU_WITHOUT_CX16 = f"{_CPU},-cx16"
 _CHEAP_KERNEL = "mitigations=off init_on_alloc=0"
 
 
@@ -77,7 +73,6 @@ class Settings:
     network: bool = False
     forwards: Mapping[int, int] = field(default_factory=dict)  # loopback port of the host → port of the guest
     cmdline: str = ""
-    has_cx16: bool = False  # what BPF timers want from 6.18 on, and 6.12 dies of
     boot_timeout_s: float = BOOT_TIMEOUT_S
     systemd_root: Path | None = None  # laid over the guest's root, in which systemd is then PID 1
 
@@ -219,7 +214,7 @@ class Guest:
     def _serve_folder(self, tag: str, source: Path, *, writable: bool) -> None:
         view = self.folder / f"{tag}-view"
         view.mkdir()
-        daemon = qemu() / "usr/lib/qemu/virtiofsd"
+        daemon = _tools() / "usr/lib/qemu/virtiofsd"
         cached = "none" if writable else "always"
         options = f"source={view},cache={cached},sandbox=chroot"
         mounts = "; ".join(_bind_commands(source, view, writable=writable))
@@ -235,12 +230,11 @@ class Guest:
 
     def _command_line(self) -> list[str]:
         memory = f"{self.settings.memory_mb}M"
-        cpu = _CPU if self.settings.has_cx16 else _CPU_WITHOUT_CX16
         shares = [word for tag in ("host", "tools", "share") for word in self._share_device(tag)]
         return [
-            str(qemu() / "usr/bin/qemu-system-x86_64"),
-            *(word for folder in ("qemu", "seabios", "ipxe/qemu") for word in ("-L", _firmware(folder))),
-            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", cpu, "-no-reboot"),
+            str(_qemu() / "usr/bin/qemu-system-x86_64"),
+            *(word for folder in _firmware() for word in ("-L", str(folder))),
+            *("-M", "q35", "-accel", "tcg,thread=single", "-cpu", _CPU, "-no-reboot"),
             *("-smp", str(self.settings.cpus), "-m", memory),
             *("-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-numa", "node,memdev=mem"),
             *shares,
@@ -335,17 +329,33 @@ def keep_log(log: Path, name: str) -> Path:
     return kept
 
 
-def qemu() -> Path:
-    """QEMU and virtiofsd, unpacked for use on the host."""
+def programs() -> tuple[Path, Path]:
+    """QEMU, and what it needs beside itself, unpacked for use on the host."""
+    return _qemu(), _tools()
+
+
+def _qemu() -> Path:
+    """QEMU 10, not Debian 12's own 7.2, whose guests take more than twice as long to start a process.
+
+    7.2 also leaves garbage in EFLAGS after cmpxchg16b, of which Debian's 6.12 dies within seconds. Without
+    that instruction, kernels from 6.18 on cannot allocate for bpf_timer_init: no scheduler with a timer
+    attaches.
+    """
+    return debian.newer().tree("qemu", ["qemu-system-x86", "qemu-system-data", "seabios"], needs=False)
+
+
+def _tools() -> Path:
+    """The libraries that fit the machine, firmware of network cards, and a virtiofsd, from its own suite."""
     return debian.machine().tree("qemu", ["qemu-system-x86", "qemu-system-common", "seabios", "ipxe-qemu"])
 
 
-def _firmware(folder: str) -> str:
-    return str(qemu() / ("usr/lib" if folder.startswith("ipxe") else "usr/share") / folder)
+def _firmware() -> tuple[Path, ...]:
+    newer, own = programs()
+    return newer / "usr/share/qemu", newer / "usr/share/seabios", own / "usr/lib/ipxe/qemu"
 
 
 def _qemu_environment() -> Mapping[str, str]:
-    return os.environ | {"LD_LIBRARY_PATH": debian.library_path(qemu())}
+    return os.environ | {"LD_LIBRARY_PATH": debian.library_path(*programs())}
 
 
 def _bind_commands(source: Path, view: Path, *, writable: bool) -> list[str]:
