@@ -186,6 +186,18 @@ def test_alone(): assert processes.descendants(os.getpid()) == {os.getpid()}
     assert str(done.stdout).index("test_beside.py") < str(done.stdout).index("test_alone.py")
 
 
+@pytest.mark.parametrize(("kernels_of", "kinds"), [('"6"', ["6", "7"]), ('"6", only=True', ["6"])])
+def test_on_all_kernels_a_module_that_wants_one_alone_keeps_to_it(
+    pytester: pytest.Pytester, kernels_of: str, kinds: list[str]
+) -> None:
+    pytester.makepyfile(test_in_a_guest=IN_A_GUEST.replace('"{kind}"', kernels_of))
+
+    words = (*OPTIONS, "--collect-only", "-q", "--kernels", "all")
+    done = pytester.runpytest_inprocess(*words, plugins=PLUGINS)
+
+    assert re.findall(r"::test_one\[(\w+)\]", str(done.stdout)) == kinds
+
+
 def test_a_guest_is_asked_for_long_tests_exactly_when_the_host_is(pytester: pytest.Pytester) -> None:
     every_day = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest")
     full = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest", "--full", "--kernels", "all")

@@ -37,7 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "kernel(*kinds): run this module in a guest with these kernels")
+    config.addinivalue_line(
+        "markers",
+        "kernel(*kinds, only=False): run this module in a guest with these kernels; with `--kernels all` on "
+        "every other that has sched_ext as well, unless only these will do",
+    )
     config.addinivalue_line(
         "markers", "own_guest: this module boots a guest itself, and looks at it from outside"
     )
@@ -93,7 +97,7 @@ def _must_be_alone(item: pytest.Item) -> bool:
 def _kinds_of(item: pytest.Item, *, everything: bool) -> Sequence[str]:
     marker = item.get_closest_marker("kernel")
     named: Sequence[str] = marker.args if marker else ("7",)
-    is_choosy = bool(marker and marker.kwargs)
+    is_choosy = marker is not None and marker.kwargs.get("only", False)
     if not everything or is_choosy or not any(kernels.KINDS[kind].has_sched_ext for kind in named):
         return named
     return [kind.name for kind in kernels.KINDS.values() if kind.has_sched_ext or kind.name in named]
@@ -234,9 +238,8 @@ def place_of(item: pytest.Item) -> Place | None:
     if _has_own_guest(item):
         return None if _must_be_alone(item) else Place(HOST, module)
     callspec = getattr(item, "callspec", None)
-    kind, mark = callspec.params.get("kernel_kind") if callspec else None, item.get_closest_marker("kernel")
-    machine = Machine(kind, **(mark.kwargs if mark else {})) if kind else None
-    return Place(machine, module) if machine else None
+    kind = callspec.params.get("kernel_kind") if callspec else None
+    return Place(Machine(kind), module) if kind else None
 
 
 def words_for(config: pytest.Config, nodeids: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """A virtual machine with a Debian kernel on top of this machine's own root, and commands in it.
 
 Always TCG: a KVM that cannot run a stock kernel looks just like one that can. One thread for all
-virtual CPUs: with two, a guest on a machine of two cores is slower, and QEMU 7.2's race with the kernel's
-text patching, which each attach of a scheduler does many times.
+virtual CPUs: with two, a guest is slower on a machine of two cores. (In QEMU 7.2 two also raced with the
+kernel's text patching, which each attach of a scheduler does many times.)
 
 The guest cannot write to the host: its root is a read-only bind mount in a private mount
 namespace, with a tmpfs above it inside the guest. Only `Guest.share` is writable.
@@ -32,7 +32,7 @@ from rig.kernels import Kernel
 from rig.processes import Process
 
 _GUEST_FILES = Path(__file__).parent / "guest"
-BOOT_TIMEOUT_S = 240  # 8 s on a quiet machine
+BOOT_TIMEOUT_S = 240  # 15 s on a quiet machine
 PING_TIMEOUT_S = 30  # tenths of a second on a quiet machine
 _CONSOLE_LINES = 25
 _OUTPUT_CHARACTERS = 3000
