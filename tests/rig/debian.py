@@ -42,7 +42,7 @@ def machine_suite() -> str:
     fields = platform.freedesktop_os_release()
     if fields.get("ID") != "debian" or shutil.which("apt-get") is None:
         why = "this machine has no Debian apt"
-        raise Unavailable("Debian packages", why, "run the tests on Debian 12 or newer")
+        raise Unavailable("Debian packages", why, "run the tests on Debian 12")
     return fields["VERSION_CODENAME"]
 
 

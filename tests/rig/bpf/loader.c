@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -193,6 +194,15 @@ static pid_t start_victim(void)
 		usleep(1000);
 }
 
+/* To its very end: it has our link as well, and whoever closes the last one waits until the kernel is disabled. */
+static void end(pid_t victim)
+{
+	if (victim <= 0)
+		return;
+	kill(victim, SIGKILL);
+	waitpid(victim, NULL, 0);
+}
+
 /* Returns when the kernel has ejected us or we were told to go. */
 static void watch(volatile struct report *report, double stall_after_s)
 {
@@ -208,8 +218,7 @@ static void watch(volatile struct report *report, double stall_after_s)
 			victim = start_victim();
 		}
 	}
-	if (victim > 0)
-		kill(victim, SIGKILL);
+	end(victim);
 }
 
 static int announce_end(const struct report *report)
