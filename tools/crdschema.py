@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import inspect
 
-from schedkit.model.schema import REQUIRED, Rule
+from schedkit.model.api.schema import REQUIRED, Rule
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import children
 from children import ROOT
 
-from schedkit.model.grammar import IMAGE
+from schedkit.model.images.grammar import IMAGE
 
 _PLACEHOLDER = "image: controller:latest\n"
 _ENFORCING = "--trust-mode=enforce"

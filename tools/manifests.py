@@ -16,9 +16,9 @@ from crdschema import Schema, root_schema
 from fieldtables import reasons, tables
 from pagetables import permissions, reasons_by_condition
 
-from schedkit.model import schedext
-from schedkit.model.conditions import WARNINGS, Reason
-from schedkit.model.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
+from schedkit.model.api import schedext
+from schedkit.model.api.conditions import WARNINGS, Reason
+from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 
 CRD = Path("config/crd/bases") / f"{GROUP}_{PLURAL}.yaml"
@@ -93,7 +93,7 @@ def generated(root: Path) -> dict[Path, bytes]:
 
 def texts(root: Path) -> dict[Path, str]:
     """The text of each."""
-    head = "# Generated from src/schedkit/model/schedext.py and tools/manifests.py by `make manifests`.\n"
+    head = "# Generated from src/schedkit/model/api/schedext.py and tools/manifests.py by `make manifests`.\n"
     definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
     return {
         root / CRD: definition,

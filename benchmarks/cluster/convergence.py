@@ -17,7 +17,7 @@ from benchmarks.cluster.objects import ANYWHERE, Bodies, daemon_sets_path, group
 from benchmarks.cluster.witness import Witness
 from rig.controlplane import ControlPlane
 from rig.errors import RigError
-from schedkit.model.schedext import SchedExt
+from schedkit.model.api.schedext import SchedExt
 
 CEILING = "API server alone"
 WRITER = "bench"  # our own user at the API server

@@ -9,11 +9,8 @@ import msgspec
 from rig import fakenodes
 from rig.kubeclient import JsonObject
 from rig.plans import plan
-from schedkit.model.daemonsets import DaemonSet
-from schedkit.model.objects import render
-from schedkit.model.observed import Observation
-from schedkit.model.plans import WriteStatus
-from schedkit.model.schedext import (
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.schedext import (
     GROUP,
     KIND,
     PLURAL,
@@ -23,6 +20,9 @@ from schedkit.model.schedext import (
     SchedExtSpec,
     SchedExtStatus,
 )
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.plan import WriteStatus
+from schedkit.model.deploy.render import render
 
 GROUP_LABEL = "bench.schedkit.io/group"
 ROUND_LABEL = "bench.schedkit.io/round"

@@ -13,8 +13,8 @@ from benchmarks.cluster.api import Api
 from benchmarks.cluster.objects import daemon_sets_path, is_right, schedexts_path
 from rig import polling
 from rig.errors import RigError
-from schedkit.model.daemonsets import DaemonSet
-from schedkit.model.schedext import SchedExt
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.schedext import SchedExt
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import json
 import sys
 import time
 
-from schedkit.model.images import parse_reference
+from schedkit.model.images.references import parse_reference
 from schedkit.schedctl import choosing, fetching, wiring
 from schedkit.schedctl.settings import Settings
 

@@ -14,7 +14,7 @@ import yaml
 from rig import polling
 from rig.controlplane import ControlPlane
 from rig.kubeclient import ApiError, JsonObject
-from schedkit.model.schedext import SchedExtSpec
+from schedkit.model.api.schedext import SchedExtSpec
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
 

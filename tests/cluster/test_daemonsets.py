@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from rig import specs
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JSON_PATCH, ApiError, Client, JsonObject
-from schedkit.model.daemonsets import DaemonSet
-from schedkit.model.differences import Operation, differences, is_legacy
-from schedkit.model.objects import legacy_template, render
-from schedkit.model.schedext import SchedExt, SchedExtSpec
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.schedext import SchedExt, SchedExtSpec
+from schedkit.model.deploy.patch import Operation, differences, is_legacy
+from schedkit.model.deploy.render import legacy_template, render
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
 

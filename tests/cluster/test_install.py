@@ -15,7 +15,7 @@ from rig.installedrules import Said
 from rig.kubeclient import JsonObject
 from rig.manager import Manager, SchedExts
 from rig.permissions import NEVER_CALLED, Call, allowed, call
-from schedkit.model.trustrules import TrustMode
+from schedkit.model.trust.rules import TrustMode
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
 IN_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"

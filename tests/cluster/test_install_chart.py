@@ -24,7 +24,7 @@ from rig.installation import (
 from rig.installedrules import Said
 from rig.kubeclient import JsonObject
 from schedkit import __version__
-from schedkit.model.trustrules import TrustMode, parse_rules
+from schedkit.model.trust.rules import TrustMode, parse_rules
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"

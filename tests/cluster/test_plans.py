@@ -16,9 +16,10 @@ from rig.controlplane import ControlPlane
 from rig.fakenodes import FakeNodes
 from rig.kubeclient import JSON_PATCH, ApiError, JsonObject
 from rig.plans import plan
-from schedkit.model.daemonsets import DaemonSet
-from schedkit.model.observed import Event, Observation, Pod
-from schedkit.model.plans import (
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.schedext import Condition, SchedExt, SchedExtStatus
+from schedkit.model.deploy.observation import Event, Observation, Pod
+from schedkit.model.deploy.plan import (
     Action,
     CreateDaemonSet,
     DeleteDaemonSet,
@@ -26,7 +27,6 @@ from schedkit.model.plans import (
     RecordEvent,
     WriteStatus,
 )
-from schedkit.model.schedext import Condition, SchedExt, SchedExtStatus
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
 

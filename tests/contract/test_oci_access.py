@@ -36,7 +36,7 @@ from rig.ordeals import (
     tagged,
     unless_authorized,
 )
-from schedkit.model.images import Reference, Repository
+from schedkit.model.images.references import Reference, Repository
 from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unauthorized, Uncertified, Unreachable
 from schedkit.oci.proxies import Proxies
 from schedkit.oci.registry import Registry, Settings

@@ -12,8 +12,8 @@ from rig.certificates import Authority
 from rig.cosign import Cosign, Key
 from rig.registry import Kind, Pushed
 from rig.registry import Registry as RunningRegistry
-from schedkit.model import manifests
-from schedkit.model.images import Descriptor, Digest, Reference, Repository, parse_reference
+from schedkit.model.images import manifests
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, parse_reference
 from schedkit.oci.contents import content_of, digest_of
 from schedkit.oci.copying import Limits, copy
 from schedkit.oci.errors import NotFound, RegistryError, TooLarge

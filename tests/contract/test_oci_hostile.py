@@ -43,7 +43,7 @@ from rig.ordeals import (
     serve_manifest,
     tagged,
 )
-from schedkit.model.images import Reference, Repository
+from schedkit.model.images.references import Reference, Repository
 from schedkit.oci.connections import Patience
 from schedkit.oci.contents import digest_of
 from schedkit.oci.errors import (

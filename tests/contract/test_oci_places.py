@@ -34,7 +34,7 @@ from rig.ordeals import (
     serve_layer,
     tagged,
 )
-from schedkit.model.images import Repository
+from schedkit.model.images.references import Repository
 from schedkit.oci.authentication import Login
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unauthorized, Unreachable
 from schedkit.oci.mirrors import Mirrors

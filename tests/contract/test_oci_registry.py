@@ -16,8 +16,15 @@ from rig.hostile import Server
 from rig.registry import Kind, Pushed
 from rig.registry import Registry as RunningRegistry
 from rig.tokens import TokenServer
-from schedkit.model import manifests
-from schedkit.model.images import Descriptor, Digest, Platform, Reference, Repository, parse_reference
+from schedkit.model.images import manifests
+from schedkit.model.images.references import (
+    Descriptor,
+    Digest,
+    Platform,
+    Reference,
+    Repository,
+    parse_reference,
+)
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unauthorized, Uncertified, Unreachable

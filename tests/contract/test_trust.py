@@ -22,9 +22,9 @@ from rig.sigstore.authority import CertificateAuthority
 from rig.sigstore.encoding import public_pem
 from rig.sigstore.standin import Trust
 from rig.sigstore.transparency import TransparencyLog
-from schedkit.model import trust
-from schedkit.model.images import parse_reference
-from schedkit.model.trust import Exactly, Identity, Mode, Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.model.images.references import parse_reference
+from schedkit.model.trust import policy as trust
+from schedkit.model.trust.policy import Exactly, Identity, Mode, Refusal, Rule, Step, TrustPolicy, Verified
 from schedkit.oci.copying import copy
 from schedkit.oci.errors import Unreachable
 from schedkit.oci.layout import Layout

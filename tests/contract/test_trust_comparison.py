@@ -15,7 +15,7 @@ from rig.forgeries import CASES, OURS, OURS_BEFORE, PREHASHED, Case, by_identity
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, Recipe, Workshop
 from rig.registry import Kind, Registry
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
-from schedkit.model.trust import OUR_OWNER, SourceRepository
+from schedkit.model.trust.policy import OUR_OWNER, SourceRepository
 from schedkit.oci.certificates import named_in
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify

@@ -14,9 +14,18 @@ import pytest
 from rig import genuine
 from rig.distribution import IMAGE_MANIFEST
 from rig.forging import REPOSITORY, SIMPLE, Shelf
-from schedkit.model.images import Digest, Reference
-from schedkit.model.patterns import parse_pattern
-from schedkit.model.trust import PUBLIC_LOG, Exactly, Identity, Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.model.images.references import Digest, Reference
+from schedkit.model.trust.patterns import parse_pattern
+from schedkit.model.trust.policy import (
+    PUBLIC_LOG,
+    Exactly,
+    Identity,
+    Refusal,
+    Rule,
+    Step,
+    TrustPolicy,
+    Verified,
+)
 from schedkit.oci import rootfiles
 from schedkit.oci.bundles import parse_bundle
 from schedkit.oci.trustedroots import TrustedRoot, parse_root

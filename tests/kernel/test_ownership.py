@@ -17,10 +17,10 @@ from rig.podman import Podman
 from rig.schedext import Launcher
 from schedkit.kernel import kmsg, ownership, structops, sysfs
 from schedkit.kernel.observation import observe
-from schedkit.model.evidence import Leftovers, leftovers
-from schedkit.model.exits import ExitKind
-from schedkit.model.host import OurContainer, OwnerKind, Status, judge
-from schedkit.model.owners import Hold, Proof, place_of
+from schedkit.model.host.ownership import Leftovers, leftovers
+from schedkit.model.host.processes import Hold, Proof, place_of
+from schedkit.model.host.status import OurContainer, OwnerKind, Status, judge
+from schedkit.model.kernel.log import ExitKind
 from schedkit.schedctl import ending
 
 # on 6.x kernels the late end of an ejected link takes the next scheduler along

@@ -13,10 +13,10 @@ from rig import kernels, polling, schedext, schedulers
 from rig.schedext import Launcher
 from schedkit.kernel import kmsg, machine, sysfs
 from schedkit.kernel.uevents import Listener
-from schedkit.model.exits import Announcement, Change, Exit, ExitKind, LogReading
-from schedkit.model.facts import Facts, KernelFacts
-from schedkit.model.kernel import State
-from schedkit.model.readiness import examine
+from schedkit.model.kernel.log import Announcement, Change, Exit, ExitKind, LogReading
+from schedkit.model.kernel.sched_ext import State
+from schedkit.model.readiness.facts import Facts, KernelFacts
+from schedkit.model.readiness.table import examine
 
 pytestmark = pytest.mark.kernel("7")
 

@@ -8,10 +8,10 @@ import pytest
 
 from schedkit.kernel import machine
 from schedkit.kernel.observation import observe
-from schedkit.model.facts import Facts
-from schedkit.model.host import judge
-from schedkit.model.kernel import State
-from schedkit.model.readiness import examine
+from schedkit.model.host.status import judge
+from schedkit.model.kernel.sched_ext import State
+from schedkit.model.readiness.facts import Facts
+from schedkit.model.readiness.table import examine
 
 pytestmark = pytest.mark.kernel("none")
 

@@ -12,7 +12,7 @@ from rig.containerd import Containerd
 from rig.errors import RigError
 from rig.podman import Podman
 from schedkit.kernel.observation import observe
-from schedkit.model.host import OurContainer, OwnerKind, Status, judge
+from schedkit.model.host.status import OurContainer, OwnerKind, Status, judge
 from schedkit.runtimes.containerd import Containerd as ContainerdRuntime
 from schedkit.runtimes.podman import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime

@@ -24,8 +24,8 @@ from rig import images, polling, schedext
 from rig.containerd import Containerd
 from rig.podman import Podman
 from rig.schedext import Launcher
-from schedkit.model import lifecycle
-from schedkit.model.lifecycle import Action
+from schedkit.model.host import actions
+from schedkit.model.host.actions import Action
 from schedkit.schedctl.acting import Stage
 from schedkit.schedctl.main import main
 
@@ -353,9 +353,9 @@ def _die_after(kind: type[Action]) -> None:
 @pytest.mark.parametrize(
     ("kind", "left"),
     [
-        (lifecycle.Create, {"fifo": "created"}),
-        (lifecycle.Start, {"fifo": "running"}),
-        (lifecycle.AwaitAttachment, {"fifo": "running"}),
+        (actions.Create, {"fifo": "created"}),
+        (actions.Start, {"fifo": "running"}),
+        (actions.AwaitAttachment, {"fifo": "running"}),
     ],
 )
 def test_a_killed_run_leaves_what_the_next_call_names_and_the_next_change_clears_up(
@@ -374,11 +374,11 @@ def test_a_killed_run_leaves_what_the_next_call_names_and_the_next_change_clears
 @pytest.mark.parametrize(
     ("kind", "left"),
     [
-        (lifecycle.Create, {"fifo": "running", "alias": "created"}),
-        (lifecycle.AwaitFree, {"fifo": "exited", "alias": "created"}),
-        (lifecycle.Start, {"fifo": "exited", "alias": "running"}),
-        (lifecycle.AwaitAttachment, {"fifo": "exited", "alias": "running"}),
-        (lifecycle.Discard, {"alias": "running"}),
+        (actions.Create, {"fifo": "running", "alias": "created"}),
+        (actions.AwaitFree, {"fifo": "exited", "alias": "created"}),
+        (actions.Start, {"fifo": "exited", "alias": "running"}),
+        (actions.AwaitAttachment, {"fifo": "exited", "alias": "running"}),
+        (actions.Discard, {"alias": "running"}),
     ],
 )
 def test_a_killed_switch_leaves_what_the_next_call_names_and_a_reset_clears_up(

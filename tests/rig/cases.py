@@ -8,10 +8,15 @@ from typing import Any
 
 import msgspec
 
-from schedkit.model.daemonsets import DaemonSet, DaemonSetStatus, OwnedMeta, OwnerReference, SecurityContext
-from schedkit.model.images import Digest
-from schedkit.model.objects import CONTAINER, render
-from schedkit.model.observed import (
+from schedkit.model.api.daemonset import (
+    DaemonSet,
+    DaemonSetStatus,
+    OwnedMeta,
+    OwnerReference,
+    SecurityContext,
+)
+from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.deploy.observation import (
     ContainerState,
     ContainerStatus,
     Event,
@@ -26,8 +31,9 @@ from schedkit.model.observed import (
     Terminated,
     Waiting,
 )
-from schedkit.model.schedext import ObjectMeta, SchedExt, SchedExtSpec
-from schedkit.model.verdicts import Trusted
+from schedkit.model.deploy.render import CONTAINER, render
+from schedkit.model.deploy.verdicts import Trusted
+from schedkit.model.images.references import Digest
 from schedkit.oci.verdicts import from_json
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)

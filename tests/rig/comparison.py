@@ -17,8 +17,8 @@ from rig.forgeries import CASES, Case, Policy
 from rig.forging import Made, Recipe, Workshop
 from rig.registry import Kind, Registry
 from rig.sigstore import Trust
-from schedkit.model.patterns import Pattern
-from schedkit.model.trust import Refusal, TrustPolicy
+from schedkit.model.trust.patterns import Pattern
+from schedkit.model.trust.policy import Refusal, TrustPolicy
 from schedkit.oci.trustedroots import parse_root
 from schedkit.oci.verification import verify
 

@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from schedkit.model.capabilities import CAPABILITIES
+from schedkit.model.kernel.capabilities import CAPABILITIES
 
 _DROP_FROM_BOUNDING_SET = 24  # of prctl(2)
 _LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")

@@ -32,9 +32,9 @@ from rig.forging import (
 from rig.forging import SIMPLE as SIMPLE_TYPE
 from rig.sigstore import encoding, merkle
 from rig.spellings import spare_bits
-from schedkit.model.images import Descriptor, Digest
-from schedkit.model.patterns import parse_pattern
-from schedkit.model.trust import (
+from schedkit.model.images.references import Descriptor, Digest
+from schedkit.model.trust.patterns import parse_pattern
+from schedkit.model.trust.policy import (
     GITHUB_ACTIONS,
     OUR_OWNER,
     Exactly,

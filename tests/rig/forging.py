@@ -26,7 +26,7 @@ from rig.sigstore import documents, encoding, merkle
 from rig.sigstore.authority import CertificateAuthority, CertificateLog
 from rig.sigstore.transparency import TransparencyLog
 from rig.timestamping import TimestampAuthority
-from schedkit.model.images import Descriptor, Digest, Reference, Repository, parse_repository
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, parse_repository
 from schedkit.oci.errors import NotFound, Refused, TooLarge
 from schedkit.oci.sources import Content
 

@@ -17,7 +17,7 @@ from rig.errors import RigError
 from rig.installation import NAMESPACE
 from rig.kubeclient import JsonObject
 from rig.trustrules import MountedRules
-from schedkit.model.trustrules import TrustMode
+from schedkit.model.trust.rules import TrustMode
 from schedkit.sked.manager import command
 from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from schedkit.model.podparts import NodeLabelRequirement, NodeSelectorTerm
+from schedkit.model.api.pod_fields import NodeLabelRequirement, NodeSelectorTerm
 
 
 def term_matches(term: NodeSelectorTerm, labels: dict[str, str]) -> bool:

@@ -16,7 +16,7 @@ from rig.hostile import (
     always,
     answer,
 )
-from schedkit.model.images import Descriptor, Reference, Repository
+from schedkit.model.images.references import Descriptor, Reference, Repository
 from schedkit.oci.authentication import Login
 from schedkit.oci.connections import Patience
 from schedkit.oci.contents import digest_of

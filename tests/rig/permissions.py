@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from rig.audit import AuditEvent
-from schedkit.model.schedext import GROUP, PLURAL
+from schedkit.model.api.schedext import GROUP, PLURAL
 from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 
 Call: TypeAlias = tuple[str, str, str]  # group, resource, verb

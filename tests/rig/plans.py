@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedkit.model.observed import Observation
-from schedkit.model.plans import Action, Plan, plan_daemon_set, reporting
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.plan import Action, Plan, plan_daemon_set, reporting
 
 
 def make_plan(observation: Observation) -> Plan:

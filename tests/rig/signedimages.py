@@ -14,7 +14,7 @@ from rig.certificates import Authority
 from rig.cosign import Cosign
 from rig.progress import step
 from rig.registry import NAME, Kind, Registry
-from schedkit.model.images import parse_reference
+from schedkit.model.images.references import parse_reference
 from schedkit.oci.copying import copy
 from schedkit.oci.layout import Layout
 from schedkit.oci.registry import Registry as Source

@@ -28,10 +28,10 @@ from rig import processes
 from rig.progress import say
 from schedkit.kernel import kmsg, sysfs
 from schedkit.kernel.observation import observe
-from schedkit.model.exits import last_words
-from schedkit.model.kernel import SchedExt, State
+from schedkit.model.host.processes import Process
+from schedkit.model.kernel.log import last_words
+from schedkit.model.kernel.sched_ext import SchedExt, State
 from schedkit.model.measurements import Attempt, Circumstances, Confinement, NotMeasured, Trial, measure
-from schedkit.model.owners import Process
 
 _ROOT = Path("/")
 _STATS_BELOW_RUN = "run/scx/root/stats"

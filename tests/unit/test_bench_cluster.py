@@ -19,8 +19,8 @@ from benchmarks.cluster.processes import Memory
 from benchmarks.cluster.sizes import Sizes
 from benchmarks.cluster.targets import Results
 from benchmarks.outcomes import Outcome
-from schedkit.model.daemonsets import DaemonSet
-from schedkit.model.schedext import SchedExt
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.schedext import SchedExt
 
 
 def convergence(who: str, daemon_sets_s: float, statuses_s: float) -> Convergence:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schedkit.model.bpfobjects import required_kfuncs
+from schedkit.model.kernel.kfuncs import required_kfuncs
 
 GLOBAL, WEAK = 1 << 4, 2 << 4
 DEFINED, UNDEFINED = 3, 0

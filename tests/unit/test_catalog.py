@@ -23,7 +23,7 @@ from schedkit.model.catalog import (
     render_catalog,
     stack,
 )
-from schedkit.model.versions import is_evidence, sort_versions
+from schedkit.model.images.tags import is_evidence, sort_versions
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = parse_catalog((ROOT / "src/schedkit/catalog.json").read_bytes())

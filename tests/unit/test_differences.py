@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.daemonsets import DaemonSet, Volume
-from schedkit.model.differences import Operation, differences
-from schedkit.model.objects import render
-from schedkit.model.podparts import Resources
-from schedkit.model.quantities import amount
-from schedkit.model.schedext import HostMount, ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.api.daemonset import DaemonSet, Volume
+from schedkit.model.api.pod_fields import Resources
+from schedkit.model.api.schedext import HostMount, ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.deploy.patch import Operation, differences
+from schedkit.model.deploy.quantities import amount
+from schedkit.model.deploy.render import render
 
 CONTAINER = "/spec/template/spec/containers/0"
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rig.consoles import Command, File, steps
-from schedkit.model.conditions import WARNINGS, Reason
+from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.schedctl import configuration, wiring
 from schedkit.schedctl.switch import SchedulerSwitched
 from schedkit.sked.reconcile import LOOK_AGAIN_S

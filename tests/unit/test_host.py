@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from schedkit.model.host import (
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import (
     EJECT,
     PATIENCE_S,
     RULES,
@@ -23,8 +24,7 @@ from schedkit.model.host import (
     should_wait,
     way_to_end,
 )
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 ID = "5e1f" * 16
 UID = "0d5b1c2e-8a9f-4c11-9c1e-1234567890ab"

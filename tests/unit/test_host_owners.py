@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from schedkit.model.evidence import Evidence, HeldLink, HeldMap, SchedulerMap, leftovers, prove
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.owners import Hold, Place, Process, is_in_container, place_of
+from schedkit.model.host.ownership import Evidence, HeldLink, HeldMap, SchedulerMap, leftovers, prove
+from schedkit.model.host.processes import Hold, Place, Process, is_in_container, place_of
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 ID = "5e1f" * 16
 OTHER_ID = "c0de" * 16

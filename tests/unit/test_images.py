@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model import documents, grammar, manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import (
+from schedkit.model.images import grammar, manifests, strictjson
+from schedkit.model.images.manifests import Index, NoSuchPlatform
+from schedkit.model.images.references import (
     Descriptor,
     Digest,
     InvalidReference,
@@ -24,8 +24,8 @@ from schedkit.model.images import (
     parse_reference,
     parse_repository,
 )
-from schedkit.model.manifests import Index, NoSuchPlatform
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.images.strictjson import InvalidDocument
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci.errors import Refused, Unreachable
 
 SHA = "sha256:" + "0123456789abcdef" * 4
@@ -247,7 +247,7 @@ def test_a_document_with_more_than_one_reading_is_none(data: bytes, sentence: st
     began = time.process_time()
 
     with pytest.raises(InvalidDocument, match=f"the thing.*{sentence}"):
-        documents.read_object(data, what="the thing")
+        strictjson.read_object(data, what="the thing")
 
     assert time.process_time() - began < 2
 
@@ -255,7 +255,7 @@ def test_a_document_with_more_than_one_reading_is_none(data: bytes, sentence: st
 def test_depth_is_counted_where_it_is_depth() -> None:
     flat = {"a": "[" * 1000, "b": '\\"{' * 1000, "c": [[]] * 1000}
 
-    assert documents.read_object(json.dumps(flat).encode(), what="the thing") == flat
+    assert strictjson.read_object(json.dumps(flat).encode(), what="the thing") == flat
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rig import btf as derived
-from schedkit.model.btf import ESSENTIAL_KFUNCS, Layout, find_layouts, read_kfuncs
+from schedkit.model.kernel.btf import ESSENTIAL_KFUNCS, Layout, find_layouts, read_kfuncs
 
 ESSENTIAL = [group[0] for group in ESSENTIAL_KFUNCS]
 WORDS = ["u64", "dsq_id", "slice", "common", "data", "flags", "name", "sub_cgroup_id", "bpf_prog_aux"]

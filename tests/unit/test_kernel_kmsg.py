@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import kmsg
-from schedkit.model.exits import (
+from schedkit.model.kernel.log import (
     REASONS,
     Exit,
     ExitKind,

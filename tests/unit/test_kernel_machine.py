@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import machine
-from schedkit.model.kernel import State
+from schedkit.model.kernel.sched_ext import State
 
 RELEASE = "6.18.15-test"
 CONFIG = b"# Linux/x86 6.18.15 Kernel Configuration\nCONFIG_SCHED_CLASS_EXT=y\n"

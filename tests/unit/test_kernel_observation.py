@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel.observation import observe
-from schedkit.model.evidence import Evidence, HeldLink, SchedulerMap
-from schedkit.model.kernel import State
-from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.host.ownership import Evidence, HeldLink, SchedulerMap
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.kernel.sched_ext import State
 
 MINI = Evidence((Process(7),), (HeldLink(7, 1, 10),), (), (SchedulerMap(10, "mini"),))
 PINNED = Evidence(schedulers=(SchedulerMap(10, "mini"),), pinned_links=frozenset({1}))

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import ownership, structops
-from schedkit.model.btf import Layout
-from schedkit.model.evidence import Evidence, HeldLink, HeldMap, MapsReading, SchedulerMap
-from schedkit.model.owners import Process
+from schedkit.model.host.ownership import Evidence, HeldLink, HeldMap, MapsReading, SchedulerMap
+from schedkit.model.host.processes import Process
+from schedkit.model.kernel.btf import Layout
 
 LINK = "pos:\t0\nflags:\t02000002\nlink_type:\tstruct_ops\nlink_id:\t{}\nprog_tag:\t0\nmap_id:\t{}\n"
 TRACING = "link_type:\ttracing\nlink_id:\t9\nprog_tag:\t0\nprog_id:\t40\nattach_type:\t24\n"

@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedkit.kernel import kmsg, ownership, parsing, uevents
-from schedkit.model import btf, seccomp
-from schedkit.model.capabilities import CAPABILITIES
-from schedkit.model.kernel import State, parse_version
+from schedkit.model.kernel import btf
+from schedkit.model.kernel.capabilities import CAPABILITIES
+from schedkit.model.kernel.sched_ext import State, parse_version
+from schedkit.model.readiness import seccomp
 
 EVENTS = """\
 SCX_EV_SELECT_CPU_FALLBACK 0

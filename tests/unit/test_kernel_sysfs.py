@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import sysfs
-from schedkit.model.kernel import SchedExt, State
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 ATTACHED = {
     "state": "enabled\n",

@@ -10,7 +10,7 @@ import pytest
 
 from schedkit.kernel import uevents
 from schedkit.kernel.uevents import Listener
-from schedkit.model.exits import Announcement, Change
+from schedkit.model.kernel.log import Announcement, Change
 
 
 def message(head: str, *lines: str) -> bytes:

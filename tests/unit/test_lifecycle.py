@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.evidence import Leftovers, SchedulerMap
-from schedkit.model.host import HostObservation, OurContainer, Owner, OwnerKind
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.lifecycle import (
+from schedkit.model.host.actions import (
     After,
     AwaitAttachment,
     AwaitRelease,
@@ -32,7 +29,10 @@ from schedkit.model.lifecycle import (
     plan_run,
     plan_stop,
 )
-from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.host.ownership import Leftovers, SchedulerMap
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import HostObservation, OurContainer, Owner, OwnerKind
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 ID = "ab" * 32
 OURS = Known("podman", ID, "fifo", is_running=True, pid=7)

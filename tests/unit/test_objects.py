@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rig.nodelabels import node_labels, term_matches, terms
-from schedkit.model import grammar
-from schedkit.model.claims import claim_value, open_terms
-from schedkit.model.objects import legacy_template, render, render_template
-from schedkit.model.podparts import CLAIM_KEY, NodeSelectorTerm
-from schedkit.model.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.api.pod_fields import CLAIM_KEY, NodeSelectorTerm
+from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.deploy.claims import claim_value, open_terms
+from schedkit.model.deploy.render import legacy_template, render, render_template
+from schedkit.model.images import grammar
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "tests/golden/templates"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from schedkit.model.images import Repository
+from schedkit.model.images.references import Repository
 from schedkit.oci import helpers
 from schedkit.oci.authentication import Login
 from schedkit.oci.credentials import CredentialFiles, files_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.model import manifests
-from schedkit.model.images import Descriptor, Digest, Reference, Repository
+from schedkit.model.images import manifests
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.oci.contents import content_of, digest_of
 from schedkit.oci.copying import Limits, copy
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.model.images import Repository
+from schedkit.model.images.references import Repository
 from schedkit.oci.addresses import join_address
 from schedkit.oci.answers import retry_after
 from schedkit.oci.authentication import Challenge, parse_challenge, parse_token, refuse_unsafe_realm

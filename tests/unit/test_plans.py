@@ -25,11 +25,18 @@ from rig.cases import (
     waiting,
 )
 from rig.plans import plan
-from schedkit.model.daemonsets import DaemonSet, OwnerReference
-from schedkit.model.differences import Operation
-from schedkit.model.objects import legacy_template, render
-from schedkit.model.observed import Observation, Pod
-from schedkit.model.plans import (
+from schedkit.model.api.daemonset import DaemonSet, OwnerReference
+from schedkit.model.api.pod_fields import (
+    Affinity,
+    NodeAffinity,
+    NodeLabelRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+)
+from schedkit.model.api.schedext import SchedExt, SchedExtSpec, SchedExtStatus
+from schedkit.model.deploy.observation import Observation, Pod
+from schedkit.model.deploy.patch import Operation
+from schedkit.model.deploy.plan import (
     Action,
     CreateDaemonSet,
     DeleteDaemonSet,
@@ -37,15 +44,8 @@ from schedkit.model.plans import (
     RecordEvent,
     WriteStatus,
 )
-from schedkit.model.podparts import (
-    Affinity,
-    NodeAffinity,
-    NodeLabelRequirement,
-    NodeSelector,
-    NodeSelectorTerm,
-)
-from schedkit.model.rivals import Rivals
-from schedkit.model.schedext import SchedExt, SchedExtSpec, SchedExtStatus
+from schedkit.model.deploy.render import legacy_template, render
+from schedkit.model.deploy.rivals import Rivals
 
 
 def carried_out(seen: Observation, actions: tuple[Action, ...]) -> Observation:

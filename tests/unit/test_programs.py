@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.images import Platform
-from schedkit.model.programs import InvalidProgram, parse_program
+from schedkit.model.images.elf import InvalidProgram, parse_program
+from schedkit.model.images.references import Platform
 
 # the interpreter that runs this test is a program, too; its own file may be a link into another folder
 PYTHON = Path(sys.executable).resolve().read_bytes()

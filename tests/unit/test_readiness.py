@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schedkit.model import seccomp
-from schedkit.model.btf import ESSENTIAL_KFUNCS, BtfReading
-from schedkit.model.checks import REQUIRED_OPTIONS
-from schedkit.model.facts import Config, Facts, ImageNeeds, KernelFacts, RuntimeFacts
-from schedkit.model.kernel import State
-from schedkit.model.readiness import CHECKS, Finding, Severity, examine, summarize
+from schedkit.model.kernel.btf import ESSENTIAL_KFUNCS, BtfReading
+from schedkit.model.kernel.sched_ext import State
+from schedkit.model.readiness import seccomp
+from schedkit.model.readiness.checks import REQUIRED_OPTIONS
+from schedkit.model.readiness.facts import Config, Facts, ImageNeeds, KernelFacts, RuntimeFacts
+from schedkit.model.readiness.table import CHECKS, Finding, Severity, examine, summarize
 
 CONTRACT = {
     "kernel.version",

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from rig.cases import NOW, schedext
 from rig.nodelabels import terms
 from schedkit.kube.resources import Key, key_of
-from schedkit.model.overlaps import are_disjoint, wishes_of
-from schedkit.model.podparts import (
+from schedkit.model.api.pod_fields import (
     Affinity,
     NodeAffinity,
     NodeFieldRequirement,
@@ -24,8 +23,9 @@ from schedkit.model.podparts import (
     NodeSelector,
     NodeSelectorTerm,
 )
-from schedkit.model.rivals import Rivals
-from schedkit.model.schedext import SchedExt
+from schedkit.model.api.schedext import SchedExt
+from schedkit.model.deploy.overlaps import are_disjoint, wishes_of
+from schedkit.model.deploy.rivals import Rivals
 
 
 def aged(name: str, age_s: int, **spec: Any) -> SchedExt:  # noqa: ANN401 - fields of a spec

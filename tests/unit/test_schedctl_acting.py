@@ -10,10 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from schedkit.kernel import observation
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt
-from schedkit.model.kernel import State as KernelState
-from schedkit.model.lifecycle import (
+from schedkit.model.host.actions import (
     Action,
     AwaitAttachment,
     AwaitFree,
@@ -25,7 +22,10 @@ from schedkit.model.lifecycle import (
     Start,
     Stop,
 )
-from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.kernel.sched_ext import SchedExt
+from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, RefusedError, SilentError
 from schedkit.runtimes.specs import Spec

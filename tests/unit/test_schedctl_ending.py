@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import structops
-from schedkit.model.evidence import MapsReading, SchedulerMap
-from schedkit.model.owners import Process
+from schedkit.model.host.ownership import MapsReading, SchedulerMap
+from schedkit.model.host.processes import Process
 from schedkit.schedctl import ending
 from schedkit.schedctl.errors import Problem
 

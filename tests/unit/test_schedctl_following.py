@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import observation
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt
-from schedkit.model.kernel import State as KernelState
-from schedkit.model.owners import Hold, Proof
+from schedkit.model.host.processes import Hold, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.kernel.sched_ext import SchedExt
+from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.specs import Spec

@@ -19,17 +19,17 @@ import pytest
 
 from rig import polling
 from schedkit.model.catalog import Entry, Listed, Needs
-from schedkit.model.checks import Outcome
-from schedkit.model.evidence import Leftovers, SchedulerMap
-from schedkit.model.facts import Facts, KernelFacts, RuntimeFacts
-from schedkit.model.host import HostObservation
-from schedkit.model.imageconfigs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
-from schedkit.model.images import Descriptor, Digest, parse_reference
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.lifecycle import AwaitFree, Discard, Known, Stop
-from schedkit.model.manifests import Manifest, render_manifest
-from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.readiness import examine
+from schedkit.model.host.actions import AwaitFree, Discard, Known, Stop
+from schedkit.model.host.ownership import Leftovers, SchedulerMap
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
+from schedkit.model.images.manifests import Manifest, render_manifest
+from schedkit.model.images.references import Descriptor, Digest, parse_reference
+from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.readiness.checks import Outcome
+from schedkit.model.readiness.facts import Facts, KernelFacts, RuntimeFacts
+from schedkit.model.readiness.table import examine
 from schedkit.oci.contents import content_of, digest_of
 from schedkit.oci.inspection import Inspected
 from schedkit.oci.layout import Layout

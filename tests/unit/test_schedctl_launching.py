@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from schedkit.model.imageconfigs import ImageConfig
-from schedkit.model.images import parse_reference
-from schedkit.model.lifecycle import After
+from schedkit.model.host.actions import After
+from schedkit.model.images.configs import ImageConfig
+from schedkit.model.images.references import parse_reference
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import run, switch

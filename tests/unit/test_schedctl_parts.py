@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.model import manifests
 from schedkit.model.catalog import Layer, parse_catalog, stack
-from schedkit.model.imageconfigs import parse_config, platform_of
-from schedkit.model.images import InvalidReference, Platform, parse_reference
-from schedkit.model.programs import Program
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.images import manifests
+from schedkit.model.images.configs import parse_config, platform_of
+from schedkit.model.images.elf import Program
+from schedkit.model.images.references import InvalidReference, Platform, parse_reference
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.schedctl import catalogs
 from schedkit.schedctl.catalog_update import as_reference, compare, refuse_older

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from schedkit.kernel import observation
-from schedkit.model.exits import ExitKind
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt
-from schedkit.model.kernel import State as KernelState
-from schedkit.model.lifecycle import Course
-from schedkit.model.owners import Hold, Process, Proof
+from schedkit.model.host.actions import Course
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.kernel.log import ExitKind
+from schedkit.model.kernel.sched_ext import SchedExt
+from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
 from schedkit.schedctl import ending, supervise, wiring

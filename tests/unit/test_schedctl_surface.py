@@ -23,8 +23,8 @@ from click.testing import CliRunner
 from rig import consoles
 from schedkit.cli import VerbGroup
 from schedkit.kernel.uevents import Listener
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt, State
+from schedkit.model.host.status import HostObservation
+from schedkit.model.kernel.sched_ext import SchedExt, State
 from schedkit.schedctl import errors, hosts, status, watching
 from schedkit.schedctl.errors import ExitCode
 from schedkit.schedctl.hosts import Look

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from msgspec import inspect
 
-from schedkit.model import grammar
+from schedkit.model.api.schedext import Condition, NodeTrouble, SchedExt, SchedExtSpec
+from schedkit.model.api.schema import REQUIRED, api_name
 from schedkit.model.catalog import parse_catalog
-from schedkit.model.schedext import Condition, NodeTrouble, SchedExt, SchedExtSpec
-from schedkit.model.schema import REQUIRED, api_name
+from schedkit.model.images import grammar
 
 ROOT = Path(__file__).parents[2]
 CRD = Path("config/crd/bases/sked.schedkit.io_schedexts.yaml")

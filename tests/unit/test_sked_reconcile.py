@@ -24,9 +24,9 @@ from schedkit.kube.errors import FencedError
 from schedkit.kube.events import Recorder
 from schedkit.kube.resources import Key, key_of
 from schedkit.kube.retries import Patience
-from schedkit.model.plans import CreateDaemonSet
-from schedkit.model.schedext import SchedExtStatus
-from schedkit.model.trustrules import TrustMode
+from schedkit.model.api.schedext import SchedExtStatus
+from schedkit.model.deploy.plan import CreateDaemonSet
+from schedkit.model.trust.rules import TrustMode
 from schedkit.sked import reconcile
 from schedkit.sked.manager import command
 from schedkit.sked.observing import Cluster

@@ -16,7 +16,7 @@ from rig import polling
 from rig.trustrules import MountedRules
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
-from schedkit.model.trustrules import TrustMode, built_in_rules
+from schedkit.model.trust.rules import TrustMode, built_in_rules
 from schedkit.oci.policyfiles import read_with
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError

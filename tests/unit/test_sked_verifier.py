@@ -6,10 +6,10 @@ import datetime as dt
 
 import pytest
 
-from schedkit.model import manifests
-from schedkit.model.images import InvalidReference
-from schedkit.model.trust import Refusal, Step
-from schedkit.model.trustrules import TrustMode, parse_rules
+from schedkit.model.images import manifests
+from schedkit.model.images.references import InvalidReference
+from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.oci import rootfiles
 from schedkit.oci.contents import content_of, index_of
 from schedkit.oci.errors import (

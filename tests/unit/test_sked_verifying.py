@@ -17,12 +17,12 @@ from rig import polling
 from rig.cases import daemon_set, observation, schedext
 from rig.trustrules import MountedRules
 from schedkit.kube.resources import Key
-from schedkit.model.conditions import Reason
-from schedkit.model.images import Digest
-from schedkit.model.objects import render
-from schedkit.model.observed import Observation
-from schedkit.model.trustrules import TrustMode, built_in_rules, parse_rules
-from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.model.api.conditions import Reason
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.render import render
+from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.model.images.references import Digest
+from schedkit.model.trust.rules import TrustMode, built_in_rules, parse_rules
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError, Limits, environment
 from schedkit.sked.rulefiles import RuleFolder

@@ -32,15 +32,21 @@ from rig.cases import (
     with_image,
 )
 from rig.plans import make_plan
-from schedkit.model.conditions import MAX_MESSAGE, Reason, carry_dates, legible
-from schedkit.model.daemonsets import Capabilities, OwnerReference, SecurityContext
-from schedkit.model.nodestates import Bucket
-from schedkit.model.objects import legacy_template
-from schedkit.model.observed import ContainerStatus, Observation, Pod, PodCondition
-from schedkit.model.plans import RecordEvent, WriteStatus
-from schedkit.model.schedext import Condition, ConditionStatus, NodeCounts, SchedExtStatus, SecurityProfile
-from schedkit.model.trustrules import TrustMode, built_in_rules
-from schedkit.model.verdicts import Distrusted, Undecided
+from schedkit.model.api.conditions import MAX_MESSAGE, Reason, carry_dates, legible
+from schedkit.model.api.daemonset import Capabilities, OwnerReference, SecurityContext
+from schedkit.model.api.schedext import (
+    Condition,
+    ConditionStatus,
+    NodeCounts,
+    SchedExtStatus,
+    SecurityProfile,
+)
+from schedkit.model.deploy.observation import ContainerStatus, Observation, Pod, PodCondition
+from schedkit.model.deploy.plan import RecordEvent, WriteStatus
+from schedkit.model.deploy.render import legacy_template
+from schedkit.model.deploy.verdicts import Distrusted, Undecided
+from schedkit.model.report.node_checks import Bucket
+from schedkit.model.trust.rules import TrustMode, built_in_rules
 
 USAGE = Path(__file__).parents[2] / "docs/sked/usage.md"
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.exits import ExitKind
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.lifecycle import (
+from schedkit.model.host.actions import (
     Action,
     AwaitRelease,
     Course,
@@ -19,8 +16,9 @@ from schedkit.model.lifecycle import (
     Stop,
     outlives,
 )
-from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.supervision import (
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.host.supervision import (
     Ending,
     explain_end,
     find_left,
@@ -29,6 +27,8 @@ from schedkit.model.supervision import (
     may_be_attached,
     plan_end,
 )
+from schedkit.model.kernel.log import ExitKind
+from schedkit.model.kernel.sched_ext import SchedExt, State
 from schedkit.runtimes.containers import Exit
 
 OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)

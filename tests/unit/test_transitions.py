@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.evidence import Leftovers, SchedulerMap
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.lifecycle import (
+from schedkit.model.host.actions import (
     Action,
     After,
     AwaitAttachment,
@@ -29,8 +26,10 @@ from schedkit.model.lifecycle import (
     plan_run,
     plan_stop,
 )
-from schedkit.model.owners import Hold, Process, Proof
-from schedkit.model.transitions import (
+from schedkit.model.host.ownership import Leftovers, SchedulerMap
+from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.host.switch_reset import (
     Switch,
     Unchanged,
     Wanted,
@@ -39,6 +38,7 @@ from schedkit.model.transitions import (
     plan_reset,
     plan_switch,
 )
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7, digest="sha256:1", options="{}")
 SECOND = Known("podman", "ef" * 32, "second", is_running=True, pid=8)

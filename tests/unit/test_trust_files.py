@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rig.forging import Made, Recipe, Workshop
-from schedkit.model.trust import InvalidPolicy, Refusal
+from schedkit.model.trust.policy import InvalidPolicy, Refusal
 from schedkit.oci import bundles, rootfiles, simplesigning, statements
 from schedkit.oci.policyfiles import check_policy, read_policy
 from schedkit.oci.trustedroots import InvalidRoot, parse_root

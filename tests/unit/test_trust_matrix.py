@@ -31,8 +31,8 @@ from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
 from rig.prehashing import PrehashingKey
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from rig.timestamping import puzzling
-from schedkit.model.images import Digest, Reference
-from schedkit.model.trust import Mode, Refusal, Step, TrustPolicy, Verified
+from schedkit.model.images.references import Digest, Reference
+from schedkit.model.trust.policy import Mode, Refusal, Step, TrustPolicy, Verified
 from schedkit.oci.deadlines import capped
 from schedkit.oci.sources import Content
 from schedkit.oci.trustedroots import parse_root

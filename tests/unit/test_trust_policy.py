@@ -16,10 +16,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model import trust
-from schedkit.model.images import Digest, parse_reference
-from schedkit.model.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust import (
+from schedkit.model.images.references import Digest, parse_reference
+from schedkit.model.trust import policy as trust
+from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
+from schedkit.model.trust.policy import (
     Identity,
     InvalidPolicy,
     Mode,

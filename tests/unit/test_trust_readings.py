@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.model.trust import InvalidPolicy
+from schedkit.model.trust.policy import InvalidPolicy
 from schedkit.oci.policyfiles import load_yaml, read_policy
 from schedkit.oci.readings import Readings
 

@@ -19,8 +19,8 @@ import yaml
 from rig.errors import Unavailable
 from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
-from schedkit.model.images import Descriptor, Digest, Reference, Repository
-from schedkit.model.trust import REVISION, Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
+from schedkit.model.trust.policy import REVISION, Refusal, Rule, Step, TrustPolicy, Verified
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
 from schedkit.oci.files import MOST_FILES
 from schedkit.oci.sources import Content
@@ -190,7 +190,7 @@ def test_whoever_changes_the_verifier_raises_its_revision() -> None:
     found = {"revision": REVISION, "source": _fingerprint(_sources_of(*VERIFIER))}
 
     assert found == recorded, (
-        "what decides verdicts has changed: raise REVISION in src/schedkit/model/trust.py, so that those of"
+        "what decides verdicts has changed: raise REVISION in src/schedkit/model/trust/policy.py, so that those of"
         f" the verifier before end, and write what this test then finds into {RECORDED.name}"
     )
 

@@ -23,18 +23,8 @@ from rig.cases import (
     with_image,
 )
 from rig.plans import plan
-from schedkit.model.conditions import Reason
-from schedkit.model.fleets import Fleet
-from schedkit.model.images import Digest, parse_reference
-from schedkit.model.observed import ContainerStatus, Observation, Pod
-from schedkit.model.plans import (
-    CreateDaemonSet,
-    DeleteDaemonSet,
-    PatchDaemonSet,
-    WriteStatus,
-    plan_daemon_set,
-)
-from schedkit.model.schedext import (
+from schedkit.model.api.conditions import Reason
+from schedkit.model.api.schedext import (
     MAX_PARTS,
     Condition,
     ConditionStatus,
@@ -42,11 +32,21 @@ from schedkit.model.schedext import (
     SchedExtStatus,
     Verification,
 )
-from schedkit.model.status import compute_status
-from schedkit.model.trust import InvalidPolicy
-from schedkit.model.trustrules import Rules, TrustMode, built_in_rules, parse_rules
-from schedkit.model.verdicts import Distrusted, Question, Undecided, Verdict
-from schedkit.model.vetting import question_of, vet
+from schedkit.model.deploy.admission import question_of, vet
+from schedkit.model.deploy.observation import ContainerStatus, Observation, Pod
+from schedkit.model.deploy.plan import (
+    CreateDaemonSet,
+    DeleteDaemonSet,
+    PatchDaemonSet,
+    WriteStatus,
+    plan_daemon_set,
+)
+from schedkit.model.deploy.verdicts import Distrusted, Question, Undecided, Verdict
+from schedkit.model.images.references import Digest, parse_reference
+from schedkit.model.report.fleet import Fleet
+from schedkit.model.report.status import compute_status
+from schedkit.model.trust.policy import InvalidPolicy
+from schedkit.model.trust.rules import Rules, TrustMode, built_in_rules, parse_rules
 
 IMAGE, GOOD, NEWER = SIGNED_IMAGE, SIGNED, MOVED
 OFF, WARN, ENFORCE = (built_in_rules(mode) for mode in TrustMode)

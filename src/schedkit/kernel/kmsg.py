@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from schedkit.model.exits import REASONS, Attachment, Exit, ExitKind, LogReading, Remark
+from schedkit.model.kernel.log import REASONS, Attachment, Exit, ExitKind, LogReading, Remark
 
 _RECORD = re.compile(rb"^(\d{1,10}),(\d{1,18}),(\d{1,18})[^;\n]*;(.*)$", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")

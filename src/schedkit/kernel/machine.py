@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from schedkit.kernel import files, parsing, sysfs, types
-from schedkit.model.facts import Config, KernelFacts
+from schedkit.model.readiness.facts import Config, KernelFacts
 
 TRACING = Path("sys/kernel/tracing")
 _CONFIG_LIMIT = 4 << 20

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedkit.kernel import sysfs
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt, State
-from schedkit.model.owners import Hold, Proof
+from schedkit.model.host.processes import Hold, Proof
+from schedkit.model.host.status import HostObservation
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 if TYPE_CHECKING:  # all that proving needs is imported only while a scheduler is attached
-    from schedkit.model.evidence import Evidence
+    from schedkit.model.host.ownership import Evidence
 
 _LOOKS = 3
 
@@ -54,7 +54,7 @@ def _look(root: Path, gather: Callable[[Path], Evidence]) -> HostObservation:
 
 
 def _prove(kernel: SchedExt, evidence: Evidence) -> Proof:
-    from schedkit.model.evidence import prove  # noqa: PLC0415 - as above
+    from schedkit.model.host.ownership import prove  # noqa: PLC0415 - as above
 
     return prove(kernel, evidence)
 

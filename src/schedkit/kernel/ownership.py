@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schedkit.kernel import files, parsing, structops
-from schedkit.model.evidence import Evidence, HeldLink, HeldMap, MapsReading
-from schedkit.model.owners import Process
+from schedkit.model.host.ownership import Evidence, HeldLink, HeldMap, MapsReading
+from schedkit.model.host.processes import Process
 
 _BPF_FILES = frozenset({"anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inode:bpf-map"})
 _STRUCT_OPS_MAP = "26"

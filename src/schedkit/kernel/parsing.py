@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from schedkit.model.kernel import State
+from schedkit.model.kernel.sched_ext import State
 
 _OPTION = r"(?m)^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$"
 _RELEASE = r"(?m)^# Linux/\S+ (\d\S*) Kernel Configuration$"
@@ -67,7 +67,7 @@ def _unpacked(content: bytes) -> bytes:
 
 def capabilities(status: str) -> frozenset[str] | None:
     """Those that are effective, from `/proc/self/status`; None if it does not say."""
-    from schedkit.model.capabilities import CAPABILITIES  # noqa: PLC0415 - `schedctl status` needs none of them
+    from schedkit.model.kernel.capabilities import CAPABILITIES  # noqa: PLC0415 - `schedctl status` needs none of them
 
     found = re.search(_EFFECTIVE, status)
     if found is None:

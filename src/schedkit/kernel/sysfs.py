@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 from schedkit.kernel import files, parsing
-from schedkit.model.kernel import SchedExt, State
+from schedkit.model.kernel.sched_ext import SchedExt, State
 
 _FOLDER = "sys/kernel/sched_ext"
 _LOOKS = 3  # a state that changes while we read is read again

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from schedkit.kernel import files, parsing
-from schedkit.model.btf import BtfReading, Layout, find_layouts, read_kfuncs
+from schedkit.model.kernel.btf import BtfReading, Layout, find_layouts, read_kfuncs
 
 RUNNING = "sys/kernel/btf/vmlinux"
 _LIMIT = 256 << 20  # 5 to 20 MB are usual

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from schedkit.model.exits import Announcement, Change
+from schedkit.model.kernel.log import Announcement, Change
 
 _KOBJECT_UEVENT = 15
 _FROM_THE_KERNEL = 1  # the group that udev does not write to

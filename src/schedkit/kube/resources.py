@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from schedkit.model.schema import Unique
+from schedkit.model.api.schema import Unique
 
 
 class Key(NamedTuple):

@@ -16,10 +16,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.grammar import IMAGE
-from schedkit.model.schema import api_name
+from schedkit.model.api.schema import api_name
+from schedkit.model.images import strictjson
+from schedkit.model.images.grammar import IMAGE
+from schedkit.model.images.strictjson import InvalidDocument
 
 MAX_BYTES: Final = 1 << 20
 MAX_ENTRIES: Final = 1000
@@ -173,7 +173,7 @@ def parse_catalog(text: bytes) -> dict[str, Entry]:
     if len(text) > MAX_BYTES:
         raise InvalidCatalog(f"it is larger than {MAX_BYTES} bytes")
     try:
-        document = documents.read_object(text, what="it")
+        document = strictjson.read_object(text, what="it")
     except InvalidDocument as error:
         raise InvalidCatalog(str(error)) from error
     if len(document) > MAX_ENTRIES:

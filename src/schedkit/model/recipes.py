@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from schedkit.model.catalog import Entry, Needs
-from schedkit.model.imageconfigs import MIN_KERNEL, NEEDS_TRACING, OCI
+from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, OCI
 from schedkit.model.measurements import Findings
 
 _OWN_FIELDS: Final = ("version", "measured")

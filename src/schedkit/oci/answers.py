@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from urllib.parse import urlsplit
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
+from schedkit.model.images import strictjson
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.transport import Response
 
@@ -60,7 +60,7 @@ def retry_after(value: str) -> float | None:
 def complaint(response: Response) -> str | None:
     """The first message, or code, of the distribution API's error document; None: there is none."""
     try:
-        tree = documents.read_object(read_bounded(response, _LARGEST_COMPLAINT), what="the complaint")
+        tree = strictjson.read_object(read_bounded(response, _LARGEST_COMPLAINT), what="the complaint")
         first = tree["errors"][0]
         words = (first.get("message"), first.get("code"))  # only the code must be there
     except (InvalidDocument, RegistryError, KeyError, IndexError, TypeError, AttributeError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedkit.model import documents, manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Descriptor, Reference
-from schedkit.model.manifests import EMPTY_CONFIG, IMAGE_MANIFEST, Manifest
+from schedkit.model.images import manifests, strictjson
+from schedkit.model.images.manifests import EMPTY_CONFIG, IMAGE_MANIFEST, Manifest
+from schedkit.model.images.references import Descriptor, Reference
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.contents import digest_of
 from schedkit.oci.errors import Refused
 from schedkit.oci.packing import Packed
@@ -36,7 +36,7 @@ def pack_artifact(data: bytes, media_type: str, *, title: str) -> Packed:
         data,
     )
     config = Content(Descriptor(EMPTY_CONFIG, digest_of(_EMPTY), len(_EMPTY)), _EMPTY)
-    body = documents.encode(
+    body = strictjson.encode(
         {
             "schemaVersion": 2,
             "mediaType": IMAGE_MANIFEST,

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Repository
+from schedkit.model.images import strictjson
+from schedkit.model.images.references import Repository
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.addresses import split_address
 from schedkit.oci.errors import Refused, Unauthorized
 from schedkit.oci.proxies import is_loopback
@@ -100,7 +100,7 @@ class _TokenAnswer(msgspec.Struct):
 def parse_token(body: bytes, *, host: str) -> str:
     """The token in a token server's answer; `Refused` if it could not stand in a header."""
     try:
-        answer = documents.decode(body, _TokenAnswer, what=f"the token for {host}")
+        answer = strictjson.decode(body, _TokenAnswer, what=f"the token for {host}")
     except InvalidDocument as error:
         raise Refused(str(error)) from error
     token = answer.token or answer.access_token

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
-from schedkit.model.trust import GITHUB_ACTIONS, Refusal, SourceRepository, Step
+from schedkit.model.trust.policy import GITHUB_ACTIONS, Refusal, SourceRepository, Step
 from schedkit.oci.parsing import UNREADABLE
 from schedkit.oci.trustedroots import Authority, Log
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from schedkit import __version__
-from schedkit.model.images import Repository
+from schedkit.model.images.references import Repository
 from schedkit.oci import authentication
 from schedkit.oci.addresses import join_address, origin
 from schedkit.oci.answers import complaint, read_bounded, retry_after, shown_host

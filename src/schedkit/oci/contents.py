@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from schedkit.model import manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Descriptor, Digest
-from schedkit.model.manifests import Index
+from schedkit.model.images import manifests
+from schedkit.model.images.manifests import Index
+from schedkit.model.images.references import Descriptor, Digest
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused, TooLarge
 from schedkit.oci.sources import Content
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schedkit.model import manifests
-from schedkit.model.images import Descriptor, Digest, Reference, Repository
-from schedkit.model.manifests import Index, Manifest
+from schedkit.model.images import manifests
+from schedkit.model.images.manifests import Index, Manifest
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.oci.errors import NotFound, Refused, TooLarge
 from schedkit.oci.sources import Content, Source
 from schedkit.oci.targets import Target

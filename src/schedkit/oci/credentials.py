@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_REGISTRY, Repository, canonical_prefix
+from schedkit.model.images import strictjson
+from schedkit.model.images.references import DEFAULT_REGISTRY, Repository, canonical_prefix
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.authentication import Login
 from schedkit.oci.errors import Unauthorized
 from schedkit.oci.mirrors import longest_prefix
@@ -85,7 +85,7 @@ def _read(path: Path) -> _File | None:
     if len(data) > _LARGEST_FILE:
         raise Unauthorized(f"{path} has more than {_LARGEST_FILE} bytes: that is no file of logins")
     try:
-        return documents.decode(data, _File, what=str(path))
+        return strictjson.decode(data, _File, what=str(path))
     except InvalidDocument as error:
         raise Unauthorized(f"{error}. Mend it, or log in again") from error
 

@@ -12,7 +12,7 @@ RegistryError
 
 from __future__ import annotations
 
-from schedkit.model.images import brief
+from schedkit.model.images.references import brief
 
 
 class RegistryError(Exception):

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model.images import Descriptor, Digest, Reference, Repository, Size
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, Size
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci import bundles, simplesigning
 from schedkit.oci.errors import NotFound, Refused
 from schedkit.oci.parsing import MAX_DOCUMENT, json_document

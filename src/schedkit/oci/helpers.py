@@ -10,8 +10,8 @@ from typing import IO
 
 import msgspec
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
+from schedkit.model.images import strictjson
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Unauthorized
 
 LONGEST_S = 30.0
@@ -77,6 +77,6 @@ def parse_answer(output: bytes | None, program: str, server: str) -> Found | Non
     if _NOTHING_KNOWN in output:
         return None
     try:
-        return documents.decode(output, Found, what=f"the answer of {program} for {server}")
+        return strictjson.decode(output, Found, what=f"the answer of {program} for {server}")
     except InvalidDocument as error:
         raise Unauthorized(f"{error}. Log in again") from error

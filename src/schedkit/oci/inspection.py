@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedkit.model import manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.imageconfigs import LARGEST, ImageConfig, parse_config
-from schedkit.model.images import Descriptor, Digest, Platform, Reference
-from schedkit.model.manifests import Index, Manifest
+from schedkit.model.images import manifests
+from schedkit.model.images.configs import LARGEST, ImageConfig, parse_config
+from schedkit.model.images.manifests import Index, Manifest
+from schedkit.model.images.references import Descriptor, Digest, Platform, Reference
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Content, Source
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from schedkit.model.images import Descriptor, Repository
+from schedkit.model.images.references import Descriptor, Repository
 from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Source
 

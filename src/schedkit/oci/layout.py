@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedkit.model import documents, manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import DEFAULT_TAG, Descriptor, Digest, Reference, Repository, shown
+from schedkit.model.images import manifests, strictjson
+from schedkit.model.images.references import DEFAULT_TAG, Descriptor, Digest, Reference, Repository, shown
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci import files
 from schedkit.oci.contents import index_of, read_index, read_manifest, verified
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
@@ -141,7 +141,9 @@ class Layout:
         """What the folder's index lists; `NotFound` if it is no layout."""
         mark = self._document("oci-layout")
         try:
-            version = documents.read_object(mark, what=f"{self._folder}/oci-layout").get("imageLayoutVersion")
+            version = strictjson.read_object(mark, what=f"{self._folder}/oci-layout").get(
+                "imageLayoutVersion"
+            )
         except InvalidDocument as error:
             raise Refused(str(error)) from error
         if version != _VERSION:
@@ -179,7 +181,7 @@ class Layout:
             with files.opened(self._folder, *_BLOBS, make=True), files.locked(self._folder / ".lock"):
                 if not mark.exists():
                     files.write_whole(self._folder / "index.json", (index_of(()).data,))
-                    files.write_whole(mark, (documents.encode({"imageLayoutVersion": _VERSION}),))
+                    files.write_whole(mark, (strictjson.encode({"imageLayoutVersion": _VERSION}),))
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci import signatures
 from schedkit.oci.parsing import (
     UNREADABLE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from schedkit.model.images import Repository
+from schedkit.model.images.references import Repository
 
 
 class Mirrors(msgspec.Struct, frozen=True):

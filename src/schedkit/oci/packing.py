@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from schedkit.model import documents
-from schedkit.model.images import Descriptor, Platform
-from schedkit.model.manifests import IMAGE_INDEX, IMAGE_MANIFEST
+from schedkit.model.images import strictjson
+from schedkit.model.images.manifests import IMAGE_INDEX, IMAGE_MANIFEST
+from schedkit.model.images.references import Descriptor, Platform
 from schedkit.oci.contents import digest_of
 from schedkit.oci.sources import Content
 
@@ -77,21 +77,21 @@ def pack(images: Sequence[Contents]) -> Packed:
 def _pack_one(contents: Contents) -> Packed:
     tree = _root(contents)
     layer = _content(_LAYER, zlib.compress(tree, 9, wbits=_GZIP))
-    config = _content(_CONFIG, documents.encode(_configuration(contents, digest_of(tree))))
+    config = _content(_CONFIG, strictjson.encode(_configuration(contents, digest_of(tree))))
     body = {
         "schemaVersion": 2,
         "mediaType": IMAGE_MANIFEST,
         "config": config.descriptor,
         "layers": [layer.descriptor],
     }
-    manifest = _content(IMAGE_MANIFEST, documents.encode(body), contents.platform)
+    manifest = _content(IMAGE_MANIFEST, strictjson.encode(body), contents.platform)
     return Packed((config, layer), (manifest,))
 
 
 def _index(manifests: Sequence[Content]) -> Content:
     entries = [manifest.descriptor for manifest in manifests]
     body = {"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": entries}
-    return _content(IMAGE_INDEX, documents.encode(body))
+    return _content(IMAGE_INDEX, strictjson.encode(body))
 
 
 def _content(media_type: str, data: bytes, platform: Platform | None = None) -> Content:

@@ -14,9 +14,9 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.utils import CryptographyDeprecationWarning
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.images import strictjson
+from schedkit.model.images.strictjson import InvalidDocument
+from schedkit.model.trust.policy import Refusal, Step
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def json_document(data: bytes, shape: type[T], what: str, *, limit: int = MAX_DO
     if len(data) > limit:
         raise malformed(f"{what} has {len(data)} bytes; at most {limit} are read")
     try:
-        return documents.decode(data, shape, what=what)
+        return strictjson.decode(data, shape, what=what)
     except InvalidDocument as error:
         raise malformed(str(error)) from error
 

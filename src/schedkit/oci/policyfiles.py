@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from schedkit.model.trust import InvalidPolicy, Read, TrustPolicy, parse_policy
+from schedkit.model.trust.policy import InvalidPolicy, Read, TrustPolicy, parse_policy
 from schedkit.oci import guarded
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedkit.model.images import Reference
+from schedkit.model.images.references import Reference
 from schedkit.oci.packing import Packed
 from schedkit.oci.sources import Content
 from schedkit.oci.targets import Target

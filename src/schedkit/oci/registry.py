@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from schedkit.model import documents, grammar, manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import (
+from schedkit.model.images import grammar, manifests, strictjson
+from schedkit.model.images.references import (
     DEFAULT_REGISTRY,
     Descriptor,
     Digest,
@@ -24,6 +23,7 @@ from schedkit.model.images import (
     brief,
     canonical_registry,
 )
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci import uploads
 from schedkit.oci.addresses import join_address
 from schedkit.oci.answers import refuse_unfit
@@ -288,7 +288,7 @@ class _Tags(msgspec.Struct):
 def read_tags(page: Answer, repository: Repository) -> tuple[str, ...]:
     """The tags on one page of a list; `Refused` if it is none."""
     try:
-        tags = documents.decode(page.body, _Tags, what=f"the list of tags of {repository}").tags
+        tags = strictjson.decode(page.body, _Tags, what=f"the list of tags of {repository}").tags
     except InvalidDocument as error:
         raise Refused(str(error)) from error
     return tuple(tag for tag in tags if _TAG.fullmatch(tag))

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model.images import shown
-from schedkit.model.trust import TrustPolicy
+from schedkit.model.images.references import shown
+from schedkit.model.trust.policy import TrustPolicy
 from schedkit.oci import guarded
 
 SIGSTORE: Final = "https://tuf-repo-cdn.sigstore.dev"

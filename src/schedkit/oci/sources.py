@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from schedkit.model.images import Descriptor, Digest, Reference, Repository
+from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 
 
 class Content(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci.parsing import json_document
 from schedkit.oci.proofs import SignedStatement
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
-from schedkit.model.images import Descriptor, Repository
+from schedkit.model.images.references import Descriptor, Repository
 from schedkit.oci.sources import Content
 
 # Begins to read a blob; called only if its content is needed.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci.certificates import may_issue
 from schedkit.oci.parsing import UNREADABLE
 from schedkit.oci.proofs import LogEntry, SignedStatement

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model.trust import Refusal, Step
+from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci.parsing import base64_bytes
 from schedkit.oci.proofs import InclusionProof, LogEntry
 from schedkit.oci.trustedroots import Log

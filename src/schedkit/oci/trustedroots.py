@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 import msgspec
 from cryptography import x509
 
-from schedkit.model import documents
-from schedkit.model.documents import InvalidDocument
+from schedkit.model.images import strictjson
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci import signatures
 from schedkit.oci.parsing import UNREADABLE, quiet
 from schedkit.oci.signatures import PublicKey, is_signed
@@ -157,7 +157,7 @@ def parse_root(document: bytes) -> TrustedRoot:
         raise InvalidRoot(f"it has {len(document)} bytes; at most {_MAX_DOCUMENT} are read")
     try:
         with quiet():
-            return _root(documents.decode(document, _Root, what="it"), document)
+            return _root(strictjson.decode(document, _Root, what="it"), document)
     except InvalidRoot:
         raise
     except InvalidDocument as error:

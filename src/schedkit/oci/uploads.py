@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlsplit
 
-from schedkit.model.images import Descriptor, Repository
+from schedkit.model.images.references import Descriptor, Repository
 from schedkit.oci.addresses import join_address
 from schedkit.oci.connections import Answer, Ask, Connection
 from schedkit.oci.contents import verified

@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model import documents
-from schedkit.model.images import Digest, Reference
-from schedkit.model.trust import REVISION, Mode, Refusal, Step, TrustPolicy, Verified, _attest
+from schedkit.model.images import strictjson
+from schedkit.model.images.references import Digest, Reference
+from schedkit.model.trust.policy import REVISION, Mode, Refusal, Step, TrustPolicy, Verified, _attest
 from schedkit.oci import files, guarded
 from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Content, Source
@@ -88,7 +88,7 @@ def to_json(verified: Verified, believed: str) -> bytes:
         verified.mode,
         dt.datetime.now(dt.UTC),
     )
-    return documents.encode(kept)
+    return strictjson.encode(kept)
 
 
 def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Verified | None:

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 from cryptography import x509
 
-from schedkit.model.images import Digest, Reference, Repository
-from schedkit.model.trust import (
+from schedkit.model.images.references import Digest, Reference, Repository
+from schedkit.model.trust.policy import (
     Mode,
     NamedFile,
     Refusal,

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from schedkit.model.documents import repeated
-from schedkit.model.images import shown
-from schedkit.model.trust import InvalidPolicy
+from schedkit.model.images.references import shown
+from schedkit.model.images.strictjson import repeated
+from schedkit.model.trust.policy import InvalidPolicy
 
 
 def load_document(text: bytes) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schedkit.model.capabilities import CAPABILITIES
+from schedkit.model.kernel.capabilities import CAPABILITIES
 from schedkit.runtimes.errors import RefusedError
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Network, Spec
 

@@ -12,11 +12,7 @@ from typing import Literal, NamedTuple, TypeVar, assert_never
 
 from schedkit.kernel import kmsg, observation, ownership, processes, sysfs
 from schedkit.kernel.processes import Life
-from schedkit.model.evidence import leftovers
-from schedkit.model.exits import LogReading, gap_us, last_words, unwanted_exits
-from schedkit.model.host import HostObservation, OurContainer, OwnerKind, attribute
-from schedkit.model.kernel import State as KernelState
-from schedkit.model.lifecycle import (
+from schedkit.model.host.actions import (
     Action,
     AwaitAttachment,
     AwaitFree,
@@ -43,7 +39,11 @@ from schedkit.model.lifecycle import (
     left_in_kernel,
     outlives,
 )
-from schedkit.model.owners import Hold
+from schedkit.model.host.ownership import leftovers
+from schedkit.model.host.processes import Hold
+from schedkit.model.host.status import HostObservation, OurContainer, OwnerKind, attribute
+from schedkit.model.kernel.log import LogReading, gap_us, last_words, unwanted_exits
+from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from schedkit.model.catalog import MAX_BYTES, MEDIA_TYPE, Entries
-from schedkit.model.images import Digest, Reference, parse_reference
-from schedkit.model.trust import Verified
+from schedkit.model.images.references import Digest, Reference, parse_reference
+from schedkit.model.trust.policy import Verified
 from schedkit.oci.artifacts import read_artifact
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.catalogs import Provenance

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from schedkit.model.images import Reference, parse_reference
+from schedkit.model.images.references import Reference, parse_reference
 
 if TYPE_CHECKING:
     from schedkit.model.catalog import Listed
-    from schedkit.model.imageconfigs import ImageConfig
+    from schedkit.model.images.configs import ImageConfig
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from schedkit.kernel import machine
-from schedkit.model import seccomp
-from schedkit.model.checks import Outcome
-from schedkit.model.facts import Facts, RuntimeFacts
-from schedkit.model.readiness import Finding, Summary, examine, summarize
+from schedkit.model.readiness import seccomp
+from schedkit.model.readiness.checks import Outcome
+from schedkit.model.readiness.facts import Facts, RuntimeFacts
+from schedkit.model.readiness.table import Finding, Summary, examine, summarize
 from schedkit.runtimes.errors import ContainerRuntimeError, NotPermittedError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import elsewhere, wiring

@@ -8,9 +8,9 @@ import signal
 from pathlib import Path
 
 from schedkit.kernel import observation, ownership, structops, sysfs
-from schedkit.model.evidence import SchedulerMap
-from schedkit.model.kernel import State
-from schedkit.model.owners import Hold, Process
+from schedkit.model.host.ownership import SchedulerMap
+from schedkit.model.host.processes import Hold, Process
+from schedkit.model.kernel.sched_ext import State
 from schedkit.schedctl.errors import Problem
 
 _KILL_TIMEOUT_S = 60.0

@@ -8,8 +8,8 @@ from functools import singledispatch
 from itertools import chain
 
 from schedkit.model.catalog import InvalidCatalog, UnknownName
-from schedkit.model.images import InvalidReference
-from schedkit.model.trust import InvalidPolicy, Refusal, Step
+from schedkit.model.images.references import InvalidReference
+from schedkit.model.trust.policy import InvalidPolicy, Refusal, Step
 from schedkit.oci.errors import (
     Intercepted,
     NotFound,

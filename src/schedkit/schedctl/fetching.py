@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schedkit.model import manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.imageconfigs import LARGEST, MIN_KERNEL, ImageConfig, parse_config, platform_of
-from schedkit.model.images import Descriptor, Platform, Reference
-from schedkit.model.manifests import Index, Manifest, NoSuchPlatform
+from schedkit.model.images import manifests
+from schedkit.model.images.configs import LARGEST, MIN_KERNEL, ImageConfig, parse_config, platform_of
+from schedkit.model.images.manifests import Index, Manifest, NoSuchPlatform
+from schedkit.model.images.references import Descriptor, Platform, Reference
+from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
 from schedkit.oci.sources import Content, Source
 from schedkit.runtimes.contents import ImageContent

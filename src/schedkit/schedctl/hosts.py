@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedkit.kernel import observation
-from schedkit.model.host import HostObservation, OurContainer, should_wait
+from schedkit.model.host.status import HostObservation, OurContainer, should_wait
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError
 from schedkit.schedctl.labels import DIGEST, OPTIONS
 from schedkit.schedctl.settings import DRIVERS
 
 if TYPE_CHECKING:
-    from schedkit.model.lifecycle import Host, Known
+    from schedkit.model.host.actions import Host, Known
     from schedkit.runtimes.port import Runtime
 
 _POLL_S = 0.05
@@ -43,7 +43,7 @@ class Found(NamedTuple):
     @property
     def known(self) -> Known:
         """The same for decisions about changes."""
-        from schedkit.model.lifecycle import Known  # noqa: PLC0415 - `status` changes nothing
+        from schedkit.model.host.actions import Known  # noqa: PLC0415 - `status` changes nothing
 
         one = self.container
         digest, options = (one.labels.get(label, "") for label in (DIGEST, OPTIONS))
@@ -71,7 +71,7 @@ class Look(NamedTuple):
     @property
     def host(self) -> Host:
         """The same for decisions about changes."""
-        from schedkit.model.lifecycle import Host  # noqa: PLC0415 - as above
+        from schedkit.model.host.actions import Host  # noqa: PLC0415 - as above
 
         known = None if self.containers is None else tuple(each.known for each in self.containers)
         return Host(self.observation, known, silent=self.silent)
@@ -87,7 +87,7 @@ class Survey(NamedTuple):
 def survey(root: Path, runtimes: Mapping[str, Runtime]) -> Survey:
     """All that a change is decided from."""
     from schedkit.kernel import ownership  # noqa: PLC0415 - `status` changes nothing
-    from schedkit.model.evidence import leftovers  # noqa: PLC0415 - as above
+    from schedkit.model.host.ownership import leftovers  # noqa: PLC0415 - as above
 
     seen = look(root, runtimes)
     lingering = leftovers(seen.observation.kernel, ownership.gather(root))

@@ -7,11 +7,11 @@ import tarfile
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from schedkit.model.bpfobjects import required_kfuncs
 from schedkit.model.catalog import Needs
-from schedkit.model.facts import ImageNeeds
-from schedkit.model.imageconfigs import MIN_KERNEL, machine_of, platform_of
-from schedkit.model.images import Descriptor
+from schedkit.model.images.configs import MIN_KERNEL, machine_of, platform_of
+from schedkit.model.images.references import Descriptor
+from schedkit.model.kernel.kfuncs import required_kfuncs
+from schedkit.model.readiness.facts import ImageNeeds
 from schedkit.oci.errors import RegistryError
 from schedkit.oci.inspection import Inspected, inspect
 from schedkit.oci.layerfiles import programs

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import click
 
-from schedkit.model.imageconfigs import MIN_KERNEL, OCI, platform_of
+from schedkit.model.images.configs import MIN_KERNEL, OCI, platform_of
 from schedkit.oci.inspection import Inspected, inspect
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import Chosen, choose_image

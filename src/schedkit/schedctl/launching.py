@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from schedkit.model.lifecycle import After, Host, Refused
+from schedkit.model.host.actions import After, Host, Refused
 from schedkit.runtimes.containers import Exit, State
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedkit.model.images import shown
-from schedkit.model.programs import InvalidProgram, Program, parse_program
+from schedkit.model.images.elf import InvalidProgram, Program, parse_program
+from schedkit.model.images.references import shown
 from schedkit.schedctl.errors import Problem
 
 _LONGEST = 90  # the archive's format has names of up to 100

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from schedkit.model.lifecycle import Refused, choose
+from schedkit.model.host.actions import Refused, choose
 from schedkit.runtimes.containers import Output, Stream
 from schedkit.schedctl import hosts, wiring
 from schedkit.schedctl.acting import problem

@@ -7,7 +7,7 @@ import sys
 import click
 import msgspec
 
-from schedkit.model.images import DEFAULT_TAG, Reference, Repository
+from schedkit.model.images.references import DEFAULT_TAG, Reference, Repository
 from schedkit.oci.copying import Copied, copy
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image

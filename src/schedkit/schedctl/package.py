@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from schedkit.model.imageconfigs import MIN_KERNEL, OCI
-from schedkit.model.images import Reference
+from schedkit.model.images.configs import MIN_KERNEL, OCI
+from schedkit.model.images.references import Reference
 from schedkit.oci.packing import Contents, Packed, pack
 from schedkit.oci.pushing import push
 from schedkit.schedctl import wiring

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from schedkit.model.images import (
+from schedkit.model.images.references import (
     InvalidReference,
     Reference,
     Repository,

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from schedkit.model.kernel import parse_version
-from schedkit.model.trust import Verified
+from schedkit.model.kernel.sched_ext import parse_version
+from schedkit.model.trust.policy import Verified
 from schedkit.oci.sources import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl import fetching, wiring

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedkit.kernel import kmsg, processes
-from schedkit.model.exits import exits_since, last_words
+from schedkit.model.kernel.log import exits_since, last_words
 from schedkit.runtimes.containers import Container
 from schedkit.schedctl.hosts import Found
 from schedkit.schedctl.lastwords import written

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from schedkit.model.lifecycle import Action
-from schedkit.model.transitions import describe, plan_reset
+from schedkit.model.host.actions import Action
+from schedkit.model.host.switch_reset import describe, plan_reset
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided
 from schedkit.schedctl.errors import Problem

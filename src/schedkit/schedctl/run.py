@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from schedkit.model.lifecycle import Action, After, Host, Refused, plan_run
-from schedkit.model.transitions import free_name
+from schedkit.model.host.actions import Action, After, Host, Refused, plan_run
+from schedkit.model.host.switch_reset import free_name
 from schedkit.schedctl import launching, locking, wiring
 from schedkit.schedctl.acting import decided
 from schedkit.schedctl.interruptions import ended_in_order

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import click
 
-from schedkit.model.host import Owner, OwnerKind, Status, Verdict, judge
-from schedkit.model.kernel import SchedExt, State
+from schedkit.model.host.status import Owner, OwnerKind, Status, Verdict, judge
+from schedkit.model.kernel.sched_ext import SchedExt, State
 from schedkit.schedctl import hosts, wiring
 from schedkit.schedctl.errors import SCHEMA_VERSION, ExitCode
 from schedkit.schedctl.hosts import Found, Look

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Known, choose, left_in_kernel, plan_stop
+from schedkit.model.host.actions import Known, choose, left_in_kernel, plan_stop
+from schedkit.model.kernel.sched_ext import SchedExt
 from schedkit.schedctl import hosts, locking, wiring
 from schedkit.schedctl.acting import Stage, decided, problem
 from schedkit.schedctl.completions import complete_containers

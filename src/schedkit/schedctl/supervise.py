@@ -15,11 +15,9 @@ from typing import NoReturn
 import click
 
 from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
-from schedkit.model.exits import exits_since, last_words
-from schedkit.model.host import HostObservation
-from schedkit.model.kernel import SchedExt
-from schedkit.model.lifecycle import Action, Course, Discard, Eject, Known, Refused, choose, has_stayed
-from schedkit.model.supervision import (
+from schedkit.model.host.actions import Action, Course, Discard, Eject, Known, Refused, choose, has_stayed
+from schedkit.model.host.status import HostObservation
+from schedkit.model.host.supervision import (
     Ending,
     explain_end,
     find_left,
@@ -30,6 +28,8 @@ from schedkit.model.supervision import (
     may_be_of_silent,
     plan_end,
 )
+from schedkit.model.kernel.log import exits_since, last_words
+from schedkit.model.kernel.sched_ext import SchedExt
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import hosts, locking, wiring

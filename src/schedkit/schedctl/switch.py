@@ -8,8 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from schedkit.model.lifecycle import After, Host, Known, Refused
-from schedkit.model.transitions import Switch, Unchanged, Wanted, free_name, plan_switch
+from schedkit.model.host.actions import After, Host, Known, Refused
+from schedkit.model.host.switch_reset import Switch, Unchanged, Wanted, free_name, plan_switch
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl import launching, locking, wiring
 from schedkit.schedctl.acting import Stage, problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from schedkit.model.patterns import Pattern
-from schedkit.model.trust import Exactly, Identity, Rule
+from schedkit.model.trust.patterns import Pattern
+from schedkit.model.trust.policy import Exactly, Identity, Rule
 from schedkit.schedctl.output import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.results import Result
 from schedkit.schedctl.trusting import Trust, read_trust, trust_policy_option

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from schedkit.model.images import Reference
-from schedkit.model.trust import InvalidPolicy, TrustPolicy, Verified, default_policy
+from schedkit.model.images.references import Reference
+from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, Verified, default_policy
 from schedkit.oci import rootfiles
 from schedkit.schedctl.options import option
 from schedkit.schedctl.places import data_folder, home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedkit.model.trust import Verified
+from schedkit.model.trust.policy import Verified
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.completions import complete_images

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedkit.model.versions import is_evidence, sort_versions
+from schedkit.model.images.tags import is_evidence, sort_versions
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.completions import complete_images

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from schedkit.model.conditions import legible
+from schedkit.model.api.conditions import legible
 
 # of what the manager was started with: where Python finds its code, and the way to registries
 _INHERITED: Final = (

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from schedkit import __version__
 from schedkit.kube.controller import Controller
 from schedkit.kube.resources import Key
-from schedkit.model.schedext import ConditionType, SchedExt
+from schedkit.model.api.schedext import ConditionType, SchedExt
 from schedkit.sked.observing import Cluster
 from schedkit.sked.rulefiles import RuleFolder
 

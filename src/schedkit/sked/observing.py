@@ -11,11 +11,11 @@ from typing import Any
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer
 from schedkit.kube.resources import Key, key_of
-from schedkit.model.daemonsets import DaemonSet
-from schedkit.model.objects import MANAGED_BY, MANAGER
-from schedkit.model.observed import Event, Observation, Pod
-from schedkit.model.rivals import Rivals
-from schedkit.model.schedext import SchedExt
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.schedext import SchedExt
+from schedkit.model.deploy.observation import Event, Observation, Pod
+from schedkit.model.deploy.render import MANAGED_BY, MANAGER
+from schedkit.model.deploy.rivals import Rivals
 from schedkit.sked.kinds import DAEMON_SETS, EVENTS, NODES, PODS, SCHEDEXTS
 
 _OURS = Selection(labels=f"{MANAGED_BY}={MANAGER}")

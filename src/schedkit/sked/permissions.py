@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedkit.model.schedext import GROUP, PLURAL
+from schedkit.model.api.schedext import GROUP, PLURAL
 
 LEASE_NAME = "b4c95cb3.schedkit.io"
 

@@ -29,9 +29,10 @@ from schedkit.kube.errors import (
 from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key, key_of
-from schedkit.model.daemonsets import DaemonSet, OwnedMeta
-from schedkit.model.observed import Event, Observation, Pod
-from schedkit.model.plans import (
+from schedkit.model.api.daemonset import DaemonSet, OwnedMeta
+from schedkit.model.api.schedext import SchedExt
+from schedkit.model.deploy.observation import Event, Observation, Pod
+from schedkit.model.deploy.plan import (
     Action,
     CreateDaemonSet,
     DeleteDaemonSet,
@@ -42,7 +43,6 @@ from schedkit.model.plans import (
     plan_daemon_set,
     reporting,
 )
-from schedkit.model.schedext import SchedExt
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
 from schedkit.sked.observing import Cluster
 from schedkit.sked.verifying import Verifications

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 import msgspec
 import structlog
 
-from schedkit.model.images import brief
-from schedkit.model.trust import InvalidPolicy
-from schedkit.model.trustrules import (
+from schedkit.model.images.references import brief
+from schedkit.model.trust.policy import InvalidPolicy
+from schedkit.model.trust.rules import (
     OLD_RULES_FILE,
     PLACES,
     RULES_FILE,

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from schedkit.model.trust import InvalidPolicy, Read
-from schedkit.model.trustrules import TrustMode, parse_rules
+from schedkit.model.trust.policy import InvalidPolicy, Read
+from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.oci.policyfiles import Opener, check_policy, read_beginning, read_with
 from schedkit.sked.verifierprotocol import Reading
 

@@ -15,11 +15,11 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model import manifests
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Digest, InvalidReference, Reference, parse_reference
-from schedkit.model.manifests import Index
-from schedkit.model.trust import Refusal, Step, TrustPolicy, default_policy, parse_policy
+from schedkit.model.images import manifests
+from schedkit.model.images.manifests import Index
+from schedkit.model.images.references import Digest, InvalidReference, Reference, parse_reference
+from schedkit.model.images.strictjson import InvalidDocument
+from schedkit.model.trust.policy import Refusal, Step, TrustPolicy, default_policy, parse_policy
 from schedkit.oci import rootfiles, verdicts
 from schedkit.oci.connections import Patience
 from schedkit.oci.credentials import CredentialFiles

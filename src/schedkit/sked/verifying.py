@@ -21,12 +21,12 @@ from schedkit.kube.dice import roll
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key
 from schedkit.kube.retries import backoff
-from schedkit.model.conditions import Reason
-from schedkit.model.images import Digest, InvalidReference, parse_reference
-from schedkit.model.observed import Observation
-from schedkit.model.trustrules import Rules
-from schedkit.model.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
-from schedkit.model.vetting import question_of
+from schedkit.model.api.conditions import Reason
+from schedkit.model.deploy.admission import question_of
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.model.images.references import Digest, InvalidReference, parse_reference
+from schedkit.model.trust.rules import Rules
 from schedkit.oci import verdicts
 from schedkit.sked import confinement, rulefiles
 from schedkit.sked.confinement import BrokenOffError, Limits

@@ -24,7 +24,7 @@ from schedkit.kube.client import Client
 from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
-from schedkit.model.trustrules import Rules, TrustMode
+from schedkit.model.trust.rules import Rules, TrustMode
 from schedkit.oci import rootfiles
 from schedkit.sked import certificates
 from schedkit.sked.authorization import Gatekeeper

@@ -20,13 +20,19 @@ import schedkit
 from rig.forgeries import OURS, PREHASHED
 from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
 from rig.fuzz.mutations import Mutator
-from schedkit.model import documents, imageconfigs, manifests
 from schedkit.model.catalog import InvalidCatalog, parse_catalog
-from schedkit.model.documents import InvalidDocument
-from schedkit.model.images import Digest, InvalidReference, Platform, parse_reference, parse_repository
-from schedkit.model.manifests import NoSuchPlatform
-from schedkit.model.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust import InvalidPolicy, Refusal, parse_policy
+from schedkit.model.images import configs, manifests, strictjson
+from schedkit.model.images.manifests import NoSuchPlatform
+from schedkit.model.images.references import (
+    Digest,
+    InvalidReference,
+    Platform,
+    parse_reference,
+    parse_repository,
+)
+from schedkit.model.images.strictjson import InvalidDocument
+from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
+from schedkit.model.trust.policy import InvalidPolicy, Refusal, parse_policy
 from schedkit.oci import (
     answers,
     authentication,
@@ -223,7 +229,7 @@ def _documents(corpus: Corpus) -> tuple[Target, ...]:
     return (
         Target("manifests", 12, corpus.manifests, _manifest, (Refused,), largest=_MANIFEST),
         Target("indexes", 8, corpus.indexes, _index, (Refused, NoSuchPlatform), largest=_MANIFEST),
-        Target("image configs", 10, _CONFIGS, lambda data: imageconfigs.parse_config(data).platform, invalid),
+        Target("image configs", 10, _CONFIGS, lambda data: configs.parse_config(data).platform, invalid),
         Target("catalogs", 5, _catalogs(), parse_catalog, (InvalidCatalog,)),
         Target("references", 14, _REFERENCES, _reference, (InvalidReference,), _text),
     )
@@ -275,7 +281,7 @@ def _signed(payload: bytes, *, enveloped: bool) -> SignedStatement:
 
 def _parse_layer(data: bytes) -> object:
     """Annotations come from a manifest, which was read strictly before."""
-    given = documents.decode(data, _Layer, what="it")
+    given = strictjson.decode(data, _Layer, what="it")
     return simplesigning.parse_layer(b"{}", given.annotations, "here")
 
 
@@ -427,7 +433,7 @@ _CONFIG = {
         "Entrypoint": ["/bin/scx_rusty"],
         "Cmd": ["--verbose"],
         "User": "0:0",
-        "Labels": {imageconfigs.MIN_KERNEL: "6.12"},
+        "Labels": {configs.MIN_KERNEL: "6.12"},
     },
     "rootfs": {"type": "layers", "diff_ids": [_DIGEST]},
 }

@@ -35,9 +35,9 @@ from rig.forgeries import (
 from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, PrivateKey, Recipe, Shelf, Workshop
 from rig.fuzz import der
 from rig.fuzz.mutations import Mutator
-from schedkit.model.images import Descriptor, Digest
-from schedkit.model.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust import Exactly, Identity, NamedFile, Refusal, Rule, TrustPolicy, Verified
+from schedkit.model.images.references import Descriptor, Digest
+from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
+from schedkit.model.trust.policy import Exactly, Identity, NamedFile, Refusal, Rule, TrustPolicy, Verified
 from schedkit.oci.errors import RegistryError
 from schedkit.oci.parsing import quiet
 from schedkit.oci.sources import Content

@@ -1,0 +1,1 @@
+"""What Kubernetes stores and serves, as values: SchedExt, DaemonSet, pods, conditions."""

@@ -1,0 +1,159 @@
+"""Conditions: questions about a SchedExt that are always answered, and the reasons of the answers.
+
+Every reason that can appear is a member of `Reason`, with its meaning beside it. Users write alerts on them:
+a name here is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from schedkit.model.api.schedext import Condition, ConditionStatus, ConditionType
+
+MAX_MESSAGE = 1024
+_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
+
+
+class Reason(StrEnum):
+    """Why a condition is what it is."""
+
+    # Accepted
+    ACCEPTED = "Accepted"  # nothing is in the way
+    OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
+
+    # Accepted, Deployed and Ready
+    NAME_TAKEN = "NameTaken"  # a DaemonSet of that name belongs to somebody else
+    OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
+    DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
+
+    # Accepted, Verified, Deployed and Ready
+    NOT_ALLOWED = "NotAllowed"  # the administrator's rules exclude the image or the namespace
+    POLICY_UNREADABLE = "PolicyUnreadable"  # the administrator's rules cannot be read: nothing new may run
+    UNTRUSTED = "Untrusted"  # the image is not signed by anybody who is trusted
+    REGISTRY_UNREACHABLE = "RegistryUnreachable"  # the registry does not say who signed the image
+    VERIFIER_FAILED = "VerifierFailed"  # verification broke off; it is tried again
+    VERIFYING = "Verifying"  # signatures are being looked at
+
+    # Verified
+    VERIFIED = "Verified"  # somebody who is trusted signed the image
+    TAG_MOVED = "TagMoved"  # what runs is verified, and its tag names another image by now
+    NOT_PINNED = "NotPinned"  # pods run, or may run, another image than the one that was verified
+    VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
+
+    # Deployed and Ready: what is wrong on the worst node, from here on the worst first
+    PODS_REFUSED = "PodsRefused"  # pods cannot be created: Pod Security or another policy refuses them
+    PRIVILEGES_REMOVED = "PrivilegesRemoved"  # a mutating policy took the container's privileges
+    IMAGE_PULL_FAILED = "ImagePullFailed"  # a node cannot pull the image
+    CONTAINER_REFUSED = "ContainerRefused"  # a node cannot make the container
+    CRASHING = "Crashing"  # the scheduler's process ends again and again
+    POD_FAILED = "PodFailed"  # a node has given the pod up
+    POD_PENDING = "PodPending"  # a pod fits on no node
+    NODE_SILENT = "NodeSilent"  # a pod is not ready any more: its node does not answer
+    NO_NODES = "NoNodes"  # no node matches
+
+    # Deployed
+    POD_STARTING = "PodStarting"  # a pod is being started
+    SETTLING = "Settling"  # a pod runs, but not for long enough
+    PODS_SETTLED = "PodsSettled"  # every pod has run for a while without a restart
+
+    # Deployed and Progressing
+    ROLLING_OUT = "RollingOut"  # the last change has not reached every node yet
+
+    # Ready
+    NO_KERNEL_REPORTS = "NoKernelReports"  # no node says what its kernel runs
+
+    # Progressing
+    STARTING = "Starting"  # pods are being started
+    UP_TO_DATE = "UpToDate"  # every pod is made from the current spec
+    LEGACY_TEMPLATE = "LegacyTemplate"  # pods are those of the Go sked, and stay until the spec changes
+    BLOCKED = "Blocked"  # nothing can be done before something else is
+
+    # Deployed, Progressing and Ready
+    SUSPENDED = "Suspended"  # the user wants nothing to run
+
+
+# what somebody should look at
+WARNINGS = frozenset(
+    {
+        Reason.OVERLAPPING,
+        Reason.NAME_TAKEN,
+        Reason.DAEMON_SET_REFUSED,
+        Reason.NOT_ALLOWED,
+        Reason.POLICY_UNREADABLE,
+        Reason.UNTRUSTED,
+        Reason.VERIFIER_FAILED,
+        Reason.TAG_MOVED,
+        Reason.NOT_PINNED,
+        Reason.PODS_REFUSED,
+        Reason.PRIVILEGES_REMOVED,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.CONTAINER_REFUSED,
+        Reason.CRASHING,
+        Reason.POD_FAILED,
+        Reason.NODE_SILENT,
+        Reason.BLOCKED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer to a condition's question."""
+
+    status: ConditionStatus
+    reason: Reason
+    message: str
+
+
+def yes(reason: Reason, message: str) -> Finding:
+    """The answer is True."""
+    return Finding(ConditionStatus.TRUE, reason, message)
+
+
+def no(reason: Reason, message: str) -> Finding:
+    """The answer is False."""
+    return Finding(ConditionStatus.FALSE, reason, message)
+
+
+def unknown(reason: Reason, message: str) -> Finding:
+    """There is no answer, and why."""
+    return Finding(ConditionStatus.UNKNOWN, reason, message)
+
+
+def condition(kind: ConditionType, finding: Finding, generation: int) -> Condition:
+    """The finding as the API writes it, without a date."""
+    return Condition(
+        type=kind.value,
+        status=finding.status,
+        observed_generation=generation,
+        reason=finding.reason.value,
+        message=legible(finding.message)[:MAX_MESSAGE],
+    )
+
+
+def legible(words: str) -> str:
+    """On one line, and with nothing in it that a terminal would obey or show in another order."""
+    one_line = " ".join(words.split())
+    return "".join(each if each.isprintable() else _UNPRINTABLE for each in one_line)
+
+
+def carry_dates(
+    previous: Iterable[Condition], computed: Iterable[Condition], now: datetime
+) -> tuple[Condition, ...]:
+    """Keep the date of every answer that did not change; others get this moment, in whole seconds."""
+    before = {each.type: each for each in previous}
+    moment = now.replace(microsecond=0)
+    return tuple(
+        msgspec.structs.replace(each, last_transition_time=_since(before.get(each.type), each) or moment)
+        for each in computed
+    )
+
+
+def _since(before: Condition | None, after: Condition) -> datetime | None:
+    """Since when the answer is this one; None: since now."""
+    return before.last_transition_time if before and before.status == after.status else None

@@ -1,0 +1,172 @@
+"""DaemonSets as far as they are ours: the fields that `objects.render` writes, and no others.
+
+What is read into these types is compared with what was rendered, so a field that is not here is never
+touched: a hand-added annotation, a DNS policy or an init container stays.
+"""
+
+from __future__ import annotations
+
+from schedkit.model.api.pod_fields import Affinity, EnvVar, LocalReference, Resources, Toleration
+from schedkit.model.api.schedext import ObjectMeta, UpdateStrategy
+from schedkit.model.api.schema import ApiType
+
+
+class OwnerReference(ApiType, frozen=True):
+    """Whom an object belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class OwnedMeta(ObjectMeta, frozen=True):
+    """What identifies an object, and whom it belongs to."""
+
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """Who manages the object; None: nobody does."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class LabelledMeta(OwnedMeta, frozen=True):
+    """What identifies an object, whom it belongs to, and what it is found by."""
+
+    labels: dict[str, str] = {}
+
+
+class Capabilities(ApiType, frozen=True):
+    """What root in the container keeps of its powers."""
+
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+class SeccompProfile(ApiType, frozen=True):
+    """Which system calls the container may make."""
+
+    type: str = ""
+
+
+class SecurityContext(ApiType, frozen=True):
+    """What the container may do; also what is never rendered, so that it is seen when somebody adds it."""
+
+    privileged: bool | None = None
+    capabilities: Capabilities | None = None
+    seccomp_profile: SeccompProfile | None = None
+    read_only_root_filesystem: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+
+
+class VolumeMount(ApiType, frozen=True):
+    """Where the container sees a volume."""
+
+    name: str = ""
+    mount_path: str = ""
+    read_only: bool = False
+
+
+class Container(ApiType, frozen=True):
+    """The scheduler's container."""
+
+    name: str = ""
+    image: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+    resources: Resources | None = None
+    image_pull_policy: str | None = None
+    security_context: SecurityContext | None = None
+    termination_message_policy: str | None = None
+    volume_mounts: tuple[VolumeMount, ...] = ()
+
+
+class HostPath(ApiType, frozen=True):
+    """A folder of the node."""
+
+    path: str = ""
+    type: str = ""
+
+
+class EmptyDir(ApiType, frozen=True):
+    """A folder that lives as long as its pod."""
+
+
+class Volume(ApiType, frozen=True):
+    """Something that containers can mount."""
+
+    name: str = ""
+    host_path: HostPath | None = None
+    empty_dir: EmptyDir | None = None
+
+
+class PodSpec(ApiType, frozen=True):
+    """What a pod is made of."""
+
+    containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_pid: bool = False
+    image_pull_secrets: tuple[LocalReference, ...] = ()
+    priority_class_name: str = ""
+    automount_service_account_token: bool | None = None
+
+
+class TemplateMeta(ApiType, frozen=True):
+    """What the pods are labelled with."""
+
+    labels: dict[str, str] = {}
+
+
+class PodTemplate(ApiType, frozen=True):
+    """What each pod is made from. A change of it restarts schedulers."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class LabelSelector(ApiType, frozen=True):
+    """Which pods belong to the DaemonSet."""
+
+    match_labels: dict[str, str] = {}
+
+
+class DaemonSetSpec(ApiType, frozen=True):
+    """What to run on each node."""
+
+    selector: LabelSelector = LabelSelector()
+    template: PodTemplate = PodTemplate()
+    update_strategy: UpdateStrategy | None = None
+
+
+class DaemonSetStatus(ApiType, frozen=True):
+    """What its controller says."""
+
+    observed_generation: int = 0
+    desired_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+
+
+class DaemonSet(ApiType, frozen=True):
+    """A pod on each node that may have one."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: LabelledMeta = LabelledMeta()
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+    @property
+    def is_rolled_out(self) -> bool:
+        """Whether every node that has a pod has one of this template, as far as its controller knows."""
+        seen = self.status
+        is_current = seen.observed_generation >= self.metadata.generation
+        return is_current and seen.updated_number_scheduled >= seen.desired_number_scheduled

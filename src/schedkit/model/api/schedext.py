@@ -1,0 +1,327 @@
+"""`SchedExt`: what users ask for, and what they are told.
+
+Its CRD and the field reference are generated from here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from schedkit.model.api.pod_fields import (
+    CLAIM_KEY,
+    LABEL_KEY_RULE,
+    LABEL_VALUE_RULE,
+    NAME_RULE,
+    NOT_THE_CLAIM,
+    Affinity,
+    BoundedResources,
+    Environment,
+    LocalReference,
+    PullPolicy,
+    Tolerations,
+)
+from schedkit.model.api.schema import ApiType, Rule, Unique, schema
+from schedkit.model.images import grammar
+
+GROUP = "sked.schedkit.io"
+VERSION = "v1"
+KIND = "SchedExt"
+PLURAL = "schedexts"
+
+_EXAMPLE = "ghcr.io/schedkit/scx_rusty:v1.0.0"
+_IMAGE_FORM = f"write [registry[:port]/]path[:tag][@sha256:...], such as {_EXAMPLE}"
+_ANY_END = r"(?:@.*)?$"
+# mistakes and what to say about them, in CEL; the first that fits is told
+_IMAGE_MISTAKES = (
+    ("self == ''", f"'no image is named: {_IMAGE_FORM}'"),
+    (r"self.matches(r'\s')", "'an image reference has no spaces or line breaks: remove them'"),
+    (
+        "self.contains('://')",
+        "'an image reference has no scheme: remove \"' + self.split('://')[0] + '://\"'",
+    ),
+    ("self.matches('^[a-f0-9]{64}$')", f"'64 digits alone are the ID of a local image: {_IMAGE_FORM}'"),
+    (
+        f"self.contains('@') && !self.matches(r'@{grammar.DIGEST}$')",
+        "'the digest must be sha256: and 64 digits from 0-9 and a-f: copy it anew, or remove it with its @'",
+    ),
+    (
+        rf"self.matches(r'^[^/@]*[.:\[][^/@]*/') && !self.matches(r'^{grammar.REGISTRY}/')",
+        "'the registry, before the first /, must be a host name with an optional port from 1 to 65535'",
+    ),
+    (
+        f"self.matches(r':[^/@]*{_ANY_END}') && !self.matches(r':{grammar.TAG}{_ANY_END}')",
+        "'the tag, after the last :, has up to 128 letters, digits, _, . and -, and starts not with . or -'",
+    ),
+    (
+        "self.matches('^[^@]*/[^:@]*[A-Z]') || self.matches('^[^/:@]*[A-Z]')",
+        "'the path of an image is in lower case: replace its capital letters'",
+    ),
+    (f"self.matches(r'{grammar.IMAGE}')", "'an image reference has at most 255 characters before its tag'"),
+)
+_IMAGE_RULE = Rule(
+    f"self.matches(r'{grammar.IMAGE}') && self.matches(r'^[^@]{{1,255}}(?::{grammar.TAG})?{_ANY_END}')"
+    " && !self.matches('^[a-f0-9]{64}$')",
+    f"not an image reference: {_IMAGE_FORM}",
+    " : ".join(f"{mistake} ? {words}" for mistake, words in _IMAGE_MISTAKES)
+    + f" : 'not an image reference: {_IMAGE_FORM}'",
+)
+_MAX_IMAGE = 600  # 255 for the name, and the longest tag and digest
+ImageReference: TypeAlias = Annotated[str, schema(_IMAGE_RULE, maxLength=_MAX_IMAGE)]
+
+_IS_LABEL_KEY = f"key.matches(r'{grammar.LABEL_KEY}') && key.matches('^(?:[^/]{{1,253}}/)?[^/]+$')"
+_IS_LABEL_VALUE = f"self[key].matches(r'{grammar.LABEL_VALUE}')"
+_SELECTOR_RULES = (
+    Rule(f"!('{CLAIM_KEY}' in self)", NOT_THE_CLAIM.message),
+    Rule(
+        f"self.all(key, {_IS_LABEL_KEY})",
+        f"a key is {LABEL_KEY_RULE.message}",
+        f'\'"\' + self.filter(key, !({_IS_LABEL_KEY}))[0] + "\\" is {LABEL_KEY_RULE.message}"',
+    ),
+    Rule(
+        f"self.all(key, {_IS_LABEL_VALUE})",
+        f"a value is {LABEL_VALUE_RULE.message}",
+        f'\'the value of "\' + self.filter(key, !{_IS_LABEL_VALUE})[0] + "\\" is {LABEL_VALUE_RULE.message}"',
+    ),
+)
+Selector: TypeAlias = Annotated[
+    dict[str, Annotated[str, schema(maxLength=63)]], schema(*_SELECTOR_RULES, maxProperties=32)
+]
+
+
+class HostMount(StrEnum):
+    """A folder of the node that some schedulers need."""
+
+    BOOT = "Boot"
+    STATS = "Stats"
+
+
+class SecurityProfile(StrEnum):
+    """What the container may do on its node."""
+
+    PRIVILEGED = "Privileged"
+    LEAST_PRIVILEGE = "LeastPrivilege"
+
+
+_SURGE_RULE = Rule(
+    "type(self) == int ? int(self) == 0 : string(self) in ['0', '0%']",
+    "a kernel runs one scheduler, so a node cannot run the old and the new pod at once: remove maxSurge, and "
+    "say with maxUnavailable how many nodes may change at a time",
+)
+_UNAVAILABLE_RULE = Rule(
+    f"type(self) == int ? int(self) >= 1 : string(self).matches('{grammar.PERCENTAGE}')",
+    "must let at least one node change: write a whole number from 1, or a percentage from 1% to 100%",
+)
+
+
+class RollingUpdate(ApiType, frozen=True):
+    """How many nodes change at a time."""
+
+    max_unavailable: (
+        Annotated[int | str, schema(_UNAVAILABLE_RULE, int_or_string=True, maxLength=8)] | None
+    ) = None
+    """Nodes that may be without their scheduler at a time: a number or a percentage. 1 if left out."""
+    max_surge: Annotated[int | str, schema(_SURGE_RULE, int_or_string=True, maxLength=8)] | None = None
+    """Must be 0 or left out: a kernel runs one scheduler."""
+
+
+class UpdateStrategy(ApiType, frozen=True):
+    """How a changed template reaches the nodes: the DaemonSet's own, without surge."""
+
+    type: Annotated[str, schema(enum=["RollingUpdate", "OnDelete"], default="RollingUpdate")] = (
+        "RollingUpdate"
+    )
+    """`RollingUpdate` replaces pods by itself, `OnDelete` when somebody deletes them."""
+    rolling_update: RollingUpdate | None = None
+    """How many nodes change at a time."""
+
+
+_STRATEGY_RULE = Rule(
+    "self.type == 'RollingUpdate' || !has(self.rollingUpdate)",
+    "rollingUpdate has no meaning with type OnDelete: remove it, or write type: RollingUpdate",
+)
+
+
+_PRIORITY_CLASS_RULE = Rule(f"self == '' || {NAME_RULE.holds}", NAME_RULE.message)
+
+
+class SchedExtSpec(ApiType, frozen=True):
+    """Which scheduler to run, and where."""
+
+    sched: Annotated[ImageReference, schema(required=True)] = ""
+    """Image of the scheduler, as it stands, or with the verified digest where signatures are enforced."""
+    args: Annotated[
+        tuple[Annotated[str, schema(maxLength=4096)], ...], schema(maxItems=64, list_type="atomic")
+    ] = ()
+    """Arguments for the scheduler. The image's own if left out."""
+    env: Environment = ()
+    """Variables in the scheduler's environment."""
+    resources: BoundedResources | None = None
+    """CPU and memory of the scheduler. None are asked for, and none limited, if left out."""
+    image_pull_policy: PullPolicy | None = None
+    """When a node pulls the image. Left out: `Always` for no tag or `latest`, otherwise `IfNotPresent`."""
+    image_pull_secrets: Annotated[
+        tuple[LocalReference, ...], schema(maxItems=16, list_type="map", list_map_keys=["name"])
+    ] = ()
+    """Secrets in the same namespace with which nodes pull the image."""
+    priority_class_name: Annotated[str, schema(_PRIORITY_CLASS_RULE, maxLength=253)] = ""
+    """PriorityClass of the pods."""
+    host_pid: Annotated[bool, schema(default=False)] = False
+    """Whether the scheduler sees the node's processes under their own numbers. Some schedulers need it."""
+    host_mounts: Annotated[tuple[HostMount, ...], schema(maxItems=2, list_type="set")] = ()
+    """Folders of the node that it sees: `Boot` is `/boot`, read-only, and `Stats` is `/var/run/scx`."""
+    node_selector: Selector = {}
+    """Labels of the nodes to run on. All nodes if left out."""
+    tolerations: Tolerations = ()
+    """Taints that do not keep the scheduler away."""
+    affinity: Affinity | None = None
+    """Which nodes to run on, in more words than `nodeSelector` has."""
+    security_profile: Annotated[SecurityProfile, schema(default="Privileged")] = SecurityProfile.PRIVILEGED
+    """`Privileged`, or `LeastPrivilege`: of all capabilities only `BPF` and `PERFMON`, the
+    runtime's seccomp profile, and a root that cannot be written to."""
+    suspend: Annotated[bool, schema(default=False)] = False
+    """True keeps the resource and runs nothing."""
+    update_strategy: Annotated[UpdateStrategy, schema(_STRATEGY_RULE)] | None = None
+    """How a changed spec reaches the nodes. One node after the other if left out."""
+
+
+# What users are told
+
+
+class NodeCounts(ApiType, frozen=True, omit_defaults=False):
+    """Nodes by state. `desired` is the sum of all others but `podsReady`."""
+
+    desired: int = 0
+    """Nodes that the scheduler should run on."""
+    attached: int = 0
+    """Nodes whose kernel is proved to run it."""
+    starting: int = 0
+    """Nodes on which it is being started."""
+    failed: int = 0
+    """Nodes on which it cannot run, or was ejected."""
+    held: int = 0
+    """Nodes on which it was stopped on purpose."""
+    conflicted: int = 0
+    """Nodes whose kernel runs another scheduler."""
+    ineligible: int = 0
+    """Nodes that cannot run sched_ext."""
+    unknown: int = 0
+    """Nodes on which its pod runs, but whose kernel has not been asked."""
+    pods_ready: int = 0
+    """Nodes on which its pod is ready, whatever the kernel runs."""
+
+
+class ConditionStatus(StrEnum):
+    """The answer to a condition's question."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class ConditionType(StrEnum):
+    """The questions that are always answered."""
+
+    ACCEPTED = "Accepted"
+    VERIFIED = "Verified"
+    DEPLOYED = "Deployed"
+    PROGRESSING = "Progressing"
+    READY = "Ready"
+
+
+class Condition(ApiType, frozen=True, omit_defaults=False):
+    """One question about the resource, with its answer."""
+
+    type: Annotated[str, schema(required=True, maxLength=64)] = ""
+    """`Accepted`, `Verified`, `Deployed`, `Progressing` or `Ready`."""
+    status: Annotated[ConditionStatus, schema(required=True)] = ConditionStatus.UNKNOWN
+    """The answer."""
+    observed_generation: Annotated[int, schema(minimum=0)] = 0
+    """Generation of the spec that the answer is about."""
+    last_transition_time: Annotated[datetime | None, schema(required=True)] = None
+    """When the answer became what it is."""
+    reason: Annotated[str, schema(required=True, minLength=1, maxLength=128)] = ""
+    """The answer's reason, in one word."""
+    message: Annotated[str, schema(required=True, maxLength=4096)] = ""
+    """The same for people, with what to do."""
+
+
+class NodeTrouble(ApiType, frozen=True, omit_defaults=False):
+    """A node that is not well."""
+
+    name: Annotated[str, schema(required=True, maxLength=253)] = ""
+    """Name of the node; empty if its pod has not got that far."""
+    reason: Annotated[str, schema(required=True, maxLength=128)] = ""
+    """What is wrong, in one word."""
+    message: Annotated[str, schema(maxLength=2048)] = ""
+    """What is wrong, in plain words."""
+
+
+MAX_PARTS = 16  # more kinds of machines than a fleet has
+
+
+class Verification(ApiType, frozen=True, omit_defaults=False):
+    """What the answer to `Verified` rests on."""
+
+    policy: Annotated[str, schema(maxLength=64)] = ""
+    """Fingerprint of the policy that it was given by."""
+    digest: Annotated[str, schema(maxLength=128)] = ""
+    """What was verified; empty if nothing was."""
+    parts: Annotated[
+        tuple[Annotated[str, schema(maxLength=128)], ...], schema(maxItems=MAX_PARTS, list_type="atomic")
+    ] = ()
+    """What pods run that the same word covers: some runtimes name manifests that the verified one lists."""
+
+
+class SchedExtStatus(ApiType, frozen=True):
+    """How it is going."""
+
+    observed_generation: Annotated[int, schema(minimum=0)] = 0
+    """Generation of the spec that this status is about."""
+    image: Annotated[str, schema(maxLength=1024)] = ""
+    """The image that runs, by digest."""
+    signer: Annotated[str, schema(maxLength=1024)] = ""
+    """Who signed it; empty if that was not verified."""
+    verification: Verification | None = None
+    """What the answer to `Verified` rests on. Left out: nobody has looked."""
+    nodes: NodeCounts | None = None
+    """Nodes by state."""
+    worst_nodes: Annotated[tuple[NodeTrouble, ...], schema(maxItems=5, list_type="atomic")] = ()
+    """The nodes that need attention first, a few at most."""
+    conditions: Annotated[
+        tuple[Condition, ...], schema(maxItems=16, list_type="map", list_map_keys=["type"])
+    ] = ()
+    """Questions that are always answered."""
+
+
+class ObjectMeta(ApiType, frozen=True):
+    """What identifies an object."""
+
+    name: Unique = ""
+    namespace: str = ""
+    uid: Unique = ""
+    resource_version: Unique = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None  # None: nobody deleted it
+
+
+_NAME_RULE = Rule(
+    "size(self.metadata.name) <= 63",
+    "a SchedExt's name has at most 63 characters, because its pods carry it as a label: choose a shorter one",
+    field_path=".metadata.name",
+)
+
+
+class SchedExt(ApiType, frozen=True):
+    """Runs a sched_ext scheduler on nodes: on all, unless the spec says which."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[SchedExtSpec, schema(required=True)] = SchedExtSpec()
+    """Which scheduler to run, and where."""
+    status: SchedExtStatus | None = None
+    """How it is going."""
+
+
+RULES = (_NAME_RULE,)

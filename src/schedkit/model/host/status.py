@@ -1,0 +1,395 @@
+"""One machine: what its kernel runs, whose that is, and what follows. `RULES` is the whole specification.
+
+Status strings and exit codes are an interface; words may be improved at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from schedkit.model.host.processes import Hold, Process, Proof, is_in_container, place_of
+from schedkit.model.kernel.sched_ext import SchedExt, State
+
+PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
+EJECT = "eject it: `schedctl reset`"  # what ends a scheduler that no process would take along
+_WHOLE_ID, _SHORT_ID = 64, 12  # characters of a container's id
+
+
+class HostObservation(NamedTuple):
+    """What the kernel ran at one moment, and who held it then."""
+
+    kernel: SchedExt
+    proof: Proof = Proof(Hold.NOTHING)
+
+
+class OurContainer(NamedTuple):
+    """A running container that schedctl, this one or the Go one, has started."""
+
+    id: str
+    name: str
+    pid: int  # of its first process; 0: unknown
+
+
+class OwnerKind(StrEnum):
+    """Whose the attached scheduler is."""
+
+    NONE = "none"  # none is attached
+    MANAGED = "managed"  # one of our containers'
+    STRAY = "stray"  # only in the table: of one of ours that has ended, and left a process
+    FOREIGN = "foreign"  # somebody else's
+    ORPHAN = "orphan"  # no process's
+    UNKNOWN = "unknown"  # it could not be proved
+
+
+class Owner(NamedTuple):
+    """The owner, with what is known about it. Empty: there is nothing such, or it is not known."""
+
+    kind: OwnerKind
+    pid: int = 0
+    command: str = ""
+    container_id: str = ""
+    container: str = ""  # its name, for ours
+    pod_uid: str = ""
+    unit: str = ""
+    reason: str = ""  # why it is an orphan or unknown
+    ends_with_process: bool = True  # False: the kernel keeps the scheduler when the process is gone
+    is_users_unit: bool = False  # the unit is one of a user's own systemd
+
+    @property
+    def service(self) -> str:
+        """The unit if it is a service; a session, and what keeps a user's units, are none."""
+        is_service = self.unit.endswith(".service") and not self.unit.startswith("user@")
+        return self.unit if is_service else ""
+
+    def __str__(self) -> str:
+        process = f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
+        named = (
+            (self.container, f"container {self.container}"),
+            (self.pod_uid, f"the Kubernetes pod {self.pod_uid}"),
+            (self.container_id, f"container {_short(self.container_id)}"),
+            (self.service, f"{process} in the systemd unit {self.unit}"),
+            (self.pid, process),
+        )
+        return next((words for value, words in named if value), "nobody")
+
+
+class Containers(StrEnum):
+    """How many of our containers run."""
+
+    NONE = "none"
+    ONE = "one"
+    SEVERAL = "several"
+    UNKNOWN = "unknown"  # no container runtime answered
+
+
+class Status(StrEnum):
+    """The answer of `schedctl status`."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    ORPHANED = "orphaned-kernel-state"
+    DETACHED = "managed-detached"
+    MISMATCH = "managed-mismatch"
+    MULTIPLE = "multiple-managed"
+
+    @property
+    def exit_code(self) -> int:
+        """0 when kernel and containers agree, 2 for a discrepancy."""
+        return 0 if self in {Status.IDLE, Status.RUNNING} else 2
+
+
+class Rule(NamedTuple):
+    """One row of the table. An empty condition holds for all."""
+
+    status: Status
+    words: str
+    way_out: str
+    states: frozenset[State] = frozenset()
+    owners: frozenset[OwnerKind] = frozenset()
+    containers: frozenset[Containers] = frozenset()
+
+    def holds_for(self, state: State, owner: OwnerKind, containers: Containers) -> bool:
+        """Whether the row is about that combination."""
+        return (
+            (not self.states or state in self.states)
+            and (not self.owners or owner in self.owners)
+            and (not self.containers or containers in self.containers)
+        )
+
+
+_ENABLED, _DISABLED, _ABSENT = (frozenset({state}) for state in (State.ENABLED, State.DISABLED, State.ABSENT))
+_MOVING, _UNREADABLE = frozenset({State.ENABLING, State.DISABLING}), frozenset({State.UNKNOWN})
+_MANAGED, _STRAY, _FOREIGN, _ORPHAN = (
+    frozenset({kind}) for kind in (OwnerKind.MANAGED, OwnerKind.STRAY, OwnerKind.FOREIGN, OwnerKind.ORPHAN)
+)
+_ONE, _SEVERAL, _UNANSWERED = (
+    frozenset({count}) for count in (Containers.ONE, Containers.SEVERAL, Containers.UNKNOWN)
+)
+
+# The first row that holds decides. {ops}, {owner}, {ending}, {ours} and {reason} are filled in.
+RULES: tuple[Rule, ...] = (
+    Rule(
+        Status.MULTIPLE,
+        "several of our containers run, {ours}, and the kernel runs the scheduler of {owner}",
+        "stop the others: `schedctl stop ID`",
+        states=_ENABLED,
+        owners=_MANAGED,
+        containers=_SEVERAL,
+    ),
+    Rule(
+        Status.MULTIPLE,
+        "several of our containers run, {ours}, but the kernel runs {ops}, of {owner}, "
+        "which has ended and left a process",
+        "`schedctl reset` ends them all; then `schedctl run` again",
+        states=_ENABLED,
+        owners=_STRAY,
+        containers=_SEVERAL,
+    ),
+    Rule(
+        Status.MULTIPLE,
+        "several of our containers run, {ours}, and the kernel runs the scheduler of none that is proved",
+        "stop all but one: `schedctl stop ID`; then ask again",
+        containers=_SEVERAL,
+    ),
+    Rule(
+        Status.RUNNING,
+        "the kernel runs {ops}, of {owner}",
+        "nothing to do",
+        states=_ENABLED,
+        owners=_MANAGED,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.MISMATCH,
+        "{ours} runs, but the kernel runs {ops}, of {owner}, which has ended and left a process",
+        "`schedctl reset` ends both; then `schedctl run` again",
+        states=_ENABLED,
+        owners=_STRAY,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "the kernel runs {ops}, of {owner}, which has ended and left a process",
+        "end what is left of it: `schedctl reset`",
+        states=_ENABLED,
+        owners=_STRAY,
+    ),
+    Rule(
+        Status.MISMATCH,
+        "{ours} runs, but the kernel runs {ops}, which was started by {owner}",
+        "end the other one ({ending}), or ours (`schedctl stop`)",
+        states=_ENABLED,
+        owners=_FOREIGN,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "the kernel runs {ops}, which schedctl did not start: it belongs to {owner}",
+        "leave it, or end it: {ending}",
+        states=_ENABLED,
+        owners=_FOREIGN,
+    ),
+    Rule(
+        Status.MISMATCH,
+        "{ours} runs, but the kernel runs {ops}, which belongs to no process: {reason}",
+        "`schedctl reset` ends both; then `schedctl run` again",
+        states=_ENABLED,
+        owners=_ORPHAN,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "the kernel runs {ops}, which belongs to no process: {reason}",
+        EJECT,
+        states=_ENABLED,
+        owners=_ORPHAN,
+    ),
+    Rule(
+        Status.MISMATCH,
+        "{ours} runs, and the kernel runs {ops}, but it is not proved that they belong together: {reason}",
+        "run `schedctl status` as root, on the host, while the container runtime answers",
+        states=_ENABLED,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "the kernel runs {ops}, and it is not known whose it is: {reason}",
+        "run `schedctl status` as root, on the host, while the container runtime answers",
+        states=_ENABLED,
+    ),
+    Rule(
+        Status.DETACHED,
+        "{ours} runs, but this kernel has no sched_ext",
+        "`schedctl stop`; `schedctl doctor` says what the kernel lacks",
+        states=_ABSENT,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.IDLE,
+        "this kernel has no sched_ext: it runs its own scheduler",
+        "`schedctl doctor` says what the kernel lacks",
+        states=_ABSENT,
+    ),
+    Rule(
+        Status.DETACHED,
+        "{ours} runs, but the kernel runs its own scheduler: it is not attached yet, or was ejected",
+        "`schedctl logs` and `dmesg` say why; then `schedctl stop`, and `schedctl run` again",
+        states=_DISABLED,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.IDLE,
+        "the kernel runs its own scheduler; no container runtime answers, so ours may still run, detached",
+        "`schedctl doctor` says why no runtime answers",
+        states=_DISABLED,
+        containers=_UNANSWERED,
+    ),
+    Rule(
+        Status.IDLE,
+        "the kernel runs its own scheduler",
+        "nothing to do; `schedctl run NAME` starts another",
+        states=_DISABLED,
+    ),
+    Rule(
+        Status.DETACHED,
+        "{ours} runs, but the kernel is still between schedulers: {reason}",
+        "ask again; if it stays so, `schedctl stop`",
+        states=_MOVING,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "the kernel is still between schedulers, and no container of ours is known: {reason}",
+        "ask again; if it stays so, `schedctl reset --force`",
+        states=_MOVING,
+    ),
+    Rule(
+        Status.DETACHED,
+        "{ours} runs, but it is not known what the kernel runs: {reason}",
+        "run `schedctl status` as root, on the host",
+        states=_UNREADABLE,
+        containers=_ONE,
+    ),
+    Rule(
+        Status.ORPHANED,
+        "it is not known what the kernel runs: {reason}",
+        "run `schedctl status` as root, on the host",
+        states=_UNREADABLE,
+    ),
+)
+
+
+class Verdict(NamedTuple):
+    """What `schedctl status` reports."""
+
+    status: Status
+    words: str
+    way_out: str
+    owner: Owner
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 2 for a discrepancy."""
+        return self.status.exit_code
+
+
+def judge(
+    observation: HostObservation,
+    ours: Sequence[OurContainer] | None,
+    *,
+    ended: Sequence[OurContainer] = (),
+    silent: Collection[str] = (),
+) -> Verdict:
+    """The table's answer; `ours` are our running containers, None when no runtime could be asked.
+
+    `silent` are the drivers, `podman` or `containerd`, of runtimes that did not answer while others did.
+    """
+    owner = attribute(observation.proof, ours if ours is None else (*ours, *ended), silent=silent)
+    kind = OwnerKind.STRAY if owner.container_id in {each.id for each in ended} else owner.kind
+    rule = find_rule(observation.kernel.state, kind, count(ours))
+    values = {
+        "ops": observation.kernel.ops or "a scheduler",
+        "owner": str(owner),
+        "ending": way_to_end(owner),
+        "ours": ", ".join(f"container {each.name or each.id[:12]}" for each in ours or ()),
+        "reason": owner.reason or observation.kernel.problem or f"it says `{observation.kernel.state}`",
+    }
+    return Verdict(rule.status, rule.words.format(**values), rule.way_out.format(**values), owner)
+
+
+def find_rule(state: State, owner: OwnerKind, containers: Containers) -> Rule:
+    """The first row about that combination; every combination has one."""
+    return next(rule for rule in RULES if rule.holds_for(state, owner, containers))
+
+
+def count(ours: Sequence[OurContainer] | None) -> Containers:
+    """How many of our containers run."""
+    if ours is None:
+        return Containers.UNKNOWN
+    return (Containers.NONE, Containers.ONE, Containers.SEVERAL)[min(len(ours), 2)]
+
+
+def should_wait(observation: HostObservation, *, waited_s: float) -> bool:
+    """Whether to look again before judging: the kernel is on its way from one state to another."""
+    return observation.kernel.is_moving and waited_s < PATIENCE_S
+
+
+def attribute(proof: Proof, ours: Sequence[OurContainer] | None, *, silent: Collection[str] = ()) -> Owner:
+    """Whose the proved process is; foreign only if every runtime that may have started it was asked."""
+    if proof.hold is Hold.NOTHING:
+        return Owner(OwnerKind.NONE)
+    if proof.hold is Hold.NOBODY:
+        return Owner(OwnerKind.ORPHAN, reason=proof.reason, ends_with_process=False)
+    if proof.process is None:
+        return Owner(OwnerKind.UNKNOWN, reason=proof.reason)
+    owner = _of(proof.process, ours, silent)
+    return owner._replace(ends_with_process=proof.hold is Hold.LINK)
+
+
+def _of(process: Process, ours: Sequence[OurContainer] | None, silent: Collection[str]) -> Owner:
+    place = place_of(process)
+    known = Owner(
+        OwnerKind.FOREIGN,
+        pid=process.pid,
+        command=process.command,
+        container_id=place.container_id,
+        pod_uid=place.pod_uid,
+        unit=place.unit,
+        is_users_unit=place.is_users_unit,
+    )
+    for container in ours or ():
+        if is_in_container(process, container.id, container.pid):
+            return known._replace(kind=OwnerKind.MANAGED, container=container.name, container_id=container.id)
+    if place.driver and not place.pod_uid and (ours is None or place.driver in silent):
+        named = _short(place.container_id)
+        words = f"it is in container {named}, and {place.driver} does not say whether that is ours"
+        return known._replace(kind=OwnerKind.UNKNOWN, reason=words)
+    return known
+
+
+def _short(container_id: str) -> str:
+    """As runtimes print it; an id that is a name stays whole."""
+    return container_id[:_SHORT_ID] if len(container_id) == _WHOLE_ID else container_id
+
+
+def way_to_end(owner: Owner) -> str:
+    """How to end a scheduler that is not ours."""
+    if not owner.pid:
+        return EJECT
+    ending = _way_to_end_process(owner)
+    return ending if owner.ends_with_process else f"{ending}; the kernel keeps it, so {EJECT}"
+
+
+def _way_to_end_process(owner: Owner) -> str:
+    if owner.pod_uid:
+        return f"delete the SchedExt or DaemonSet of pod {owner.pod_uid} in its cluster"
+    if owner.container_id:
+        return f"stop container {_short(owner.container_id)} with the program that started it"
+    if not owner.service:
+        return f"`kill {owner.pid}`"
+    # not at once: a process that was started by hand may be in the unit of whatever one logs in with
+    stop = "systemctl --user stop" if owner.is_users_unit else "systemctl stop"
+    who = "its user's " if owner.is_users_unit else ""
+    return f"`kill {owner.pid}`; if it comes back, {who}`{stop} {owner.service}`"

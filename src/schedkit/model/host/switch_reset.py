@@ -1,0 +1,255 @@
+"""From one scheduler to another, and back to the kernel's own: what to do, as values.
+
+`plan_switch` and `plan_reset` decide from one look at the machine. What is somebody else's ends only when its
+process was named, and what a Kubernetes pod has only by force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, assert_never
+
+from schedkit.model.host.actions import (
+    Action,
+    After,
+    AwaitAttachment,
+    AwaitFree,
+    AwaitRelease,
+    AwaitReturn,
+    Create,
+    Discard,
+    Eject,
+    EndProcess,
+    Host,
+    Known,
+    Listen,
+    Refused,
+    Restart,
+    Start,
+    Stop,
+    Unregister,
+    discard_leftovers,
+    lingering,
+    named,
+    of_kubernetes,
+    plan_run,
+    taken,
+    unregister_leftovers,
+    unsettled,
+    without_sched_ext,
+)
+from schedkit.model.host.ownership import Leftovers
+from schedkit.model.host.processes import Process, is_in_container, place_of
+from schedkit.model.host.status import OwnerKind, way_to_end
+from schedkit.model.kernel.sched_ext import State
+
+# whose scheduler a switch ends: ours, and somebody else's that was named
+_OVERCOME = frozenset({OwnerKind.MANAGED, OwnerKind.FOREIGN})
+
+
+class Wanted(NamedTuple):
+    """What tells the scheduler that is asked for from others."""
+
+    driver: str
+    digest: str
+    options: str
+
+    def is_that_of(self, container: Known) -> bool:
+        """Whether the container was made for the same."""
+        return (container.driver, container.digest, container.options) == self
+
+
+class Switch(NamedTuple):
+    """What brings another scheduler into the kernel."""
+
+    steps: tuple[Action, ...]
+    way_back: tuple[Action, ...] = ()  # after a failure, once the old one was told to stop
+    afterwards: tuple[Action, ...] = ()  # the switch is done, whether or not these succeed
+    old: Known | None = None  # None: nothing of ours ran
+
+
+class Unchanged(NamedTuple):
+    """The kernel runs what is asked for already."""
+
+    container: Known
+
+
+def plan_switch(
+    host: Host, wanted: Wanted, *, after: After = After.WAIT, evicted: int = 0, is_forced: bool = False
+) -> Switch | Unchanged | Refused:
+    """What replaces the scheduler that runs; all that can be prepared is, before the old one ends.
+
+    `evicted` is the process of somebody else's scheduler that may be ended; 0: none.
+    """
+    if refused := _obstacle(host, evicted, is_forced=is_forced):
+        return refused
+    if not host.running and not evicted:
+        plan = plan_run(host, after=after, is_forced=is_forced)
+        return plan if isinstance(plan, Refused) else Switch(plan)
+    old = next(iter(host.running), None)
+    is_attached = old is not None and host.owner.container_id == old.id
+    if old and is_attached and wanted.is_that_of(old):
+        return Unchanged(old)
+    return _replace(host, old if is_attached else None, after)
+
+
+def _obstacle(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
+    if unable := without_sched_ext(host):
+        return unable
+    if len(host.running) > 1:
+        why = f"there are {named(host.running)}"
+        remedy = "stop all but one (`schedctl stop ID`), or all of them: `schedctl reset`"
+        return Refused("several of our containers run", why, remedy)
+    if refused := _protected(host, evicted, is_forced=is_forced):
+        return refused
+    if is_forced:
+        return None
+    if host.observation.kernel.state is State.DISABLED or host.owner.kind in _OVERCOME:
+        return lingering(_of_others(host))
+    return unsettled(host) or taken(host)
+
+
+def _protected(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
+    """Why somebody else's scheduler stays: nobody named its process, or Kubernetes wants it."""
+    owner = host.owner
+    if evicted and owner.pid != evicted:
+        why = (
+            f"the kernel runs the scheduler of {owner}" if owner.pid else "the kernel runs none of a process"
+        )
+        return Refused(f"process {evicted} has no scheduler attached", why, "`schedctl status` says who has")
+    if owner.kind is not OwnerKind.FOREIGN:
+        return None
+    if owner.pod_uid and not is_forced:
+        return of_kubernetes(owner, f"{way_to_end(owner)}; or add --force and --evict {owner.pid}")
+    if evicted:
+        return None
+    what = f"the kernel runs {host.ops}, which schedctl did not start"
+    remedy = f"end it ({way_to_end(owner)}), or have it ended: add --evict {owner.pid}"
+    return Refused(what, f"it belongs to {owner}", remedy)
+
+
+def _of_others(host: Host) -> Leftovers:
+    """What is left of schedulers that were not ours; ours are stopped anyway."""
+    left = host.lingering
+    return left._replace(processes=tuple(each for each in left.processes if not _is_ours(host, each)))
+
+
+def _is_ours(host: Host, process: Process) -> bool:
+    return any(is_in_container(process, each.id, each.pid) for each in host.running)
+
+
+def _replace(host: Host, attached: Known | None, after: After) -> Switch:
+    """Without `attached` there is nothing to come back: what runs of ours is not in the kernel."""
+    create = (Create(), Listen()) if after is After.FOLLOW else (Create(),)
+    start = (Start(), AwaitAttachment()) if after is After.WAIT else (Start(),)
+    # there are none, unless it was said by force that they do not matter
+    until_free = AwaitFree(ignored=tuple(each.pid for each in _of_others(host).processes))
+    # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
+    is_awaited = attached is None or not host.owner.ends_with_process
+    endings = (*_endings(host, is_awaited=is_awaited), until_free, *unregister_leftovers(host))
+    steps = (*discard_leftovers(host), *create, *endings, *start)
+    until_free_again = until_free._replace(unless=attached)
+    way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
+    return Switch(steps, way_back, tuple(map(Discard, host.kept)), next(iter(host.running), None))
+
+
+def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
+    """What takes whatever is attached out of the kernel."""
+    process, owner = host.observation.proof.process, host.owner
+    other = process if owner.kind is OwnerKind.FOREIGN else host.stray
+    others = (EndProcess(other),) if other else ()
+    ejection = () if owner.ends_with_process else (Eject(),)
+    return (*(Stop(each, is_awaited) for each in host.running), *others, *ejection)
+
+
+def free_name(name: str, host: Host) -> str:
+    """The name, or with a number if a container has it that is there during the change."""
+    taken_names = {each.name for each in host.kept}
+    candidates = (name, *(f"{name}-{number}" for number in range(2, len(taken_names) + 2)))
+    return next(each for each in candidates if each not in taken_names)
+
+
+def plan_reset(host: Host, *, evicted: int = 0, is_forced: bool = False) -> tuple[Action, ...] | Refused:
+    """What leads back to the kernel's own scheduler, from anywhere; empty: it runs, and nothing is left."""
+    if refused := _not_to_be_reset(host, evicted, is_forced=is_forced):
+        return refused
+    left = _of_others(host)
+    spared = left.processes if left.gaps else ()  # what they hold may be none of a scheduler
+    others = () if spared else tuple(map(EndProcess, left.processes))
+    is_dark = not host.observation.kernel.state.is_settled or host.owner.kind is OwnerKind.UNKNOWN
+    # one that ejects only what no process holds would fail before
+    endings = tuple(each for each in _endings(host) if not isinstance(each, Eject) or not is_dark)
+    ejection = (Eject(is_blind=True),) if is_dark else ()
+    ends = (*endings, *ejection, *others)
+    until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
+    await_free = (until_free,) if ends and host.observation.kernel.state is not State.ABSENT else ()
+    return (*ends, *await_free, *unregister_leftovers(host), *map(Discard, host.containers or ()))
+
+
+def _not_to_be_reset(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
+    kernel = host.observation.kernel
+    if refused := _protected(host, evicted, is_forced=is_forced):
+        return refused
+    if is_forced and kernel.is_readable:
+        return None
+    if host.owner.kind is OwnerKind.UNKNOWN:
+        why = f"it is not known whose it is: {host.owner.reason}"
+        remedy = "run schedctl as root, on the host, or add --force to eject it"
+        return Refused(f"the kernel runs {host.ops}", why, remedy)
+    if moving := unsettled(host):
+        return (
+            moving._replace(remedy=f"{moving.remedy}; if it stays so, add --force")
+            if kernel.is_moving
+            else moving
+        )
+    return _not_to_be_ended(_of_others(host))
+
+
+def _not_to_be_ended(left: Leftovers) -> Refused | None:
+    """Why processes that may hold an ejected scheduler go on."""
+    if left.gaps and left.processes:
+        return _perhaps_held(left)
+    pods = [each for each in left.processes if place_of(each).pod_uid]
+    if not pods:
+        return None
+    what = f"process {pods[0].pid} of a Kubernetes pod still holds a scheduler that the kernel has ejected"
+    return Refused(what, "Kubernetes decides here which scheduler runs", "delete its pod, or add --force")
+
+
+def _perhaps_held(left: Leftovers) -> Refused:
+    """Why a process goes on that has a link: programs for TCP congestion control have such, too."""
+    one = left.processes[0]
+    what = f"it is not known whether process {one.pid} ({one.command}) holds a scheduler"
+    remedy = "run schedctl as root, on the host; or add --force, which leaves that process alone"
+    return Refused(what, "; ".join(left.gaps), remedy)
+
+
+def describe(plan: Iterable[Action]) -> tuple[str, ...]:
+    """What will be done, in words for somebody who may still say no."""
+    return tuple(_describe(action) for action in plan)
+
+
+def _describe(action: Action) -> str:  # noqa: C901, PLR0911 - one case for each action
+    match action:
+        case Stop(container):
+            return f"stop {container}"
+        case Discard(container):
+            return f"remove {container}"
+        case EndProcess(process):
+            return f"end process {process.pid} ({process.command})"
+        case Eject():
+            return "eject the scheduler from the kernel"
+        case Unregister(scheduler):
+            return f"remove what {scheduler.ops}, which was ejected, has left in the kernel"
+        case AwaitFree():
+            return "wait until the kernel runs its own scheduler"
+        case AwaitRelease(container) | AwaitReturn(container):
+            return f"wait for the kernel, because of {container}"
+        case Restart(container):
+            return f"start {container} again"
+        case Create() | Listen() | Start():
+            return "start the scheduler that is asked for"
+        case AwaitAttachment():
+            return "wait until the kernel runs it"
+        case _:
+            assert_never(action)

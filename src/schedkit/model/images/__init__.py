@@ -1,0 +1,1 @@
+"""Image references, manifests, configurations and tags, as values."""

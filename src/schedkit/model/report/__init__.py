@@ -1,0 +1,1 @@
+"""From pods to a SchedExt's status: states of nodes, conditions, events."""

@@ -1,0 +1,262 @@
+"""The answers to a SchedExt's conditions.
+
+For each there is a table of checks, of which the first that speaks decides: their order is the specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from schedkit.model.api.conditions import Finding, Reason, no, unknown, yes
+from schedkit.model.api.schedext import ConditionStatus, ConditionType
+from schedkit.model.deploy.admission import Vetted
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.patch import is_legacy
+from schedkit.model.deploy.render import LEGACY_LACKS
+from schedkit.model.report.fleet import Fleet
+from schedkit.model.report.node_checks import SETTLING, Bucket
+from schedkit.model.trust.rules import Rules, unused_settings_remark
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the answers follow from."""
+
+    observation: Observation
+    fleet: Fleet
+    vetted: Vetted
+
+    @property
+    def size(self) -> str:
+        """How many nodes there are, in words."""
+        count = len(self.fleet.nodes)
+        return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+Check = Callable[[Evidence], Finding | None]
+
+
+def assess(
+    observation: Observation, fleet: Fleet, vetted: Vetted
+) -> tuple[tuple[ConditionType, Finding], ...]:
+    """The answer to every question."""
+    evidence = Evidence(observation, fleet, vetted)
+    deployed = _first(DEPLOYED, evidence)
+    return (
+        (ConditionType.ACCEPTED, _with_unused_settings(_first(ACCEPTED, evidence), observation.rules)),
+        (ConditionType.VERIFIED, evidence.vetted.verified),
+        (ConditionType.DEPLOYED, deployed),
+        (ConditionType.PROGRESSING, _first(PROGRESSING, evidence)),
+        (ConditionType.READY, _ready(deployed)),
+    )
+
+
+def _first(checks: tuple[Check, ...], evidence: Evidence) -> Finding:
+    return next(finding for check in checks if (finding := check(evidence)) is not None)
+
+
+def _with_unused_settings(finding: Finding, rules: Rules | None) -> Finding:
+    """Whatever the answer, nobody shall think that such a setting had a part in it."""
+    remark = unused_settings_remark(rules) if rules else ""
+    return replace(finding, message=f"{finding.message}; {remark}") if remark else finding
+
+
+# Accepted: can the spec be turned into a DaemonSet?
+
+
+def old_one_is_in_the_way(evidence: Evidence) -> Finding | None:
+    """A SchedExt that was deleted and made anew meets what its predecessor left."""
+    observed, name = evidence.observation.daemon_set, evidence.observation.schedext.metadata.name
+    owner = observed.metadata.controller if observed else None
+    if evidence.observation.is_ours or owner is None or (owner.kind, owner.name) != ("SchedExt", name):
+        return None
+    return unknown(Reason.OLD_DAEMON_SET, f"the DaemonSet of an earlier SchedExt {name} is being deleted")
+
+
+def name_is_taken(evidence: Evidence) -> Finding | None:
+    """Nobody's DaemonSet is taken over."""
+    observed = evidence.observation.daemon_set
+    if observed is None or evidence.observation.is_ours:
+        return None
+    owner = observed.metadata.controller
+    whose = f"belongs to {owner.kind} {owner.name}" if owner else "has no owner"
+    words = f"a DaemonSet {observed.metadata.name} is there already and {whose}"
+    return no(Reason.NAME_TAKEN, f"{words}: delete it, or give the SchedExt another name")
+
+
+def daemon_set_was_refused(evidence: Evidence) -> Finding | None:
+    """By a policy or a quota: the CRD lets nothing through that Kubernetes itself refuses."""
+    refusal = evidence.observation.refusal
+    if refusal is None:
+        return None
+    return no(Reason.DAEMON_SET_REFUSED, f"the API server refused the DaemonSet: {refusal}")
+
+
+def it_may_not_run(evidence: Evidence) -> Finding | None:
+    """By the administrator's rules, or because nobody has said yet that it may."""
+    return evidence.vetted.obstacle
+
+
+def nodes_may_be_contested(evidence: Evidence) -> Finding | None:
+    """Accepted all the same: it may be that they never meet."""
+    rival = evidence.observation.rival
+    if rival is None:
+        return None
+    other = f"{rival.metadata.namespace}/{rival.metadata.name}"
+    advice = "give both a nodeSelector on the same label, with different values"
+    words = f"{other} may want the same nodes, and a kernel runs one scheduler"
+    return yes(Reason.OVERLAPPING, f"{words}: {advice}")
+
+
+def nothing_is_in_the_way(_: Evidence) -> Finding:
+    """When no check found anything."""
+    return yes(Reason.ACCEPTED, "nothing is in the way")
+
+
+_OBSTACLES: tuple[Check, ...] = (
+    old_one_is_in_the_way,
+    name_is_taken,
+    it_may_not_run,
+    daemon_set_was_refused,
+)
+ACCEPTED: tuple[Check, ...] = (*_OBSTACLES, nodes_may_be_contested, nothing_is_in_the_way)
+
+
+# Deployed: have pods run everywhere for a while without a restart?
+
+
+def nothing_should_run(evidence: Evidence) -> Finding | None:
+    """The user said so."""
+    if not evidence.observation.schedext.spec.suspend:
+        return None
+    return no(Reason.SUSPENDED, "spec.suspend is true: nothing runs")
+
+
+def something_is_in_the_way(evidence: Evidence) -> Finding | None:
+    """Whatever keeps the spec from being accepted keeps pods from running, too."""
+    findings = (finding for check in _OBSTACLES if (finding := check(evidence)) is not None)
+    found = next(findings, None)
+    return no(found.reason, found.message) if found else None
+
+
+def some_nodes_are_ill(evidence: Evidence) -> Finding | None:
+    """The worst speaks for all of its kind."""
+    troubled = evidence.fleet.troubled
+    if not troubled:
+        return None
+    worst = troubled[0]
+    alike = sum(node.reason is worst.reason for node in troubled)
+    where = f", such as {worst.node}" if worst.node else ""
+    return no(worst.reason, f"{alike} of {evidence.size}{where}: {worst.message}")
+
+
+def change_is_not_seen_yet(evidence: Evidence) -> Finding | None:
+    """There is none yet, or what its status says is about an older spec."""
+    if evidence.fleet.is_current:
+        return None
+    return no(Reason.ROLLING_OUT, "the DaemonSet's controller has not seen the last change yet")
+
+
+def old_pods_remain(evidence: Evidence) -> Finding | None:
+    """Until the last node has a pod of the current template."""
+    if not evidence.fleet.outdated:
+        return None
+    return no(Reason.ROLLING_OUT, f"{evidence.fleet.outdated} of {evidence.size} run an older template")
+
+
+def no_node_matches(evidence: Evidence) -> Finding | None:
+    """Most often a typo in a label."""
+    if evidence.fleet.nodes:
+        return None
+    return no(Reason.NO_NODES, "no node matches nodeSelector, affinity and tolerations")
+
+
+def pods_are_young(evidence: Evidence) -> Finding | None:
+    """Success is announced after a while, so that a crash loop is never announced as one."""
+    unsettled = sum(not node.is_settled for node in evidence.fleet.nodes)
+    if not unsettled:
+        return None
+    return no(
+        Reason.SETTLING,
+        f"{unsettled} of {evidence.size} have not run for {SETTLING.seconds} s without a restart yet",
+    )
+
+
+def pods_run_everywhere(evidence: Evidence) -> Finding:
+    """When no check found anything."""
+    return yes(Reason.PODS_SETTLED, f"pods run on {evidence.size}")
+
+
+DEPLOYED: tuple[Check, ...] = (
+    nothing_should_run,
+    something_is_in_the_way,
+    some_nodes_are_ill,
+    change_is_not_seen_yet,
+    old_pods_remain,
+    no_node_matches,
+    pods_are_young,
+    pods_run_everywhere,
+)
+
+
+# Progressing: is something on its way?
+
+
+def nothing_can_be_done(evidence: Evidence) -> Finding | None:
+    """Before the obstacle is gone."""
+    found = something_is_in_the_way(evidence)
+    return no(Reason.BLOCKED, found.message) if found else None
+
+
+def pods_are_being_started(evidence: Evidence) -> Finding | None:
+    """Nodes that have just got, or will get, a pod."""
+    starting = sum(node.bucket is Bucket.STARTING for node in evidence.fleet.nodes)
+    return yes(Reason.STARTING, f"{starting} of {evidence.size} are being started") if starting else None
+
+
+def pods_are_of_the_go_sked(evidence: Evidence) -> Finding | None:
+    """They do what the spec asks for, and are left alone."""
+    observed = evidence.observation.daemon_set
+    if observed is None or not is_legacy(observed, evidence.observation.schedext):
+        return None
+    words = "the pods are those of an earlier sked, and stay until the spec changes so that nothing restarts"
+    return no(Reason.LEGACY_TEMPLATE, f"{words}; they lack {LEGACY_LACKS}")
+
+
+def everything_is_up_to_date(_: Evidence) -> Finding:
+    """When no check found anything."""
+    return no(Reason.UP_TO_DATE, "every pod is made from the current spec")
+
+
+def _on_its_way(check: Check) -> Check:
+    """The same check, whose bad news for Deployed is that something is under way."""
+
+    def checked(evidence: Evidence) -> Finding | None:
+        found = check(evidence)
+        return yes(found.reason, found.message) if found else None
+
+    return checked
+
+
+PROGRESSING: tuple[Check, ...] = (
+    nothing_should_run,
+    nothing_can_be_done,
+    _on_its_way(change_is_not_seen_yet),
+    _on_its_way(old_pods_remain),
+    pods_are_being_started,
+    pods_are_of_the_go_sked,
+    everything_is_up_to_date,
+)
+
+
+# Ready: are kernels proved to run the scheduler?
+
+_PODS_MAY_RUN = frozenset({Reason.SETTLING, Reason.ROLLING_OUT, Reason.POD_STARTING})
+
+
+def _ready(deployed: Finding) -> Finding:
+    """Where no pod can run, no kernel runs it; elsewhere nobody knows."""
+    if deployed.status is ConditionStatus.TRUE or deployed.reason in _PODS_MAY_RUN:
+        return unknown(Reason.NO_KERNEL_REPORTS, "no node reports what its kernel runs")
+    return no(deployed.reason, deployed.message)

@@ -1,0 +1,110 @@
+"""Every node that should run a scheduler, each with its state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from schedkit.model.api.conditions import Reason
+from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.deploy.observation import Event, Observation, Pod
+from schedkit.model.deploy.render import SECURITY
+from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
+
+# the DaemonSet controller tries again at least that often; an older event says nothing about now
+_REFUSAL_LASTS = timedelta(minutes=20)
+_AT_ONCE = 500  # pods that are judged without a pause: some ten milliseconds
+_SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
+_HEALTHY = frozenset({Reason.PODS_SETTLED, Reason.SETTLING})
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The nodes of one SchedExt. Their buckets add up, because each node is in one."""
+
+    nodes: tuple[NodeState, ...] = ()
+    outdated: int = 0  # nodes whose pod is of an older template
+    is_current: bool = True  # False: the DaemonSet's controller has not seen the last change yet
+
+    @property
+    def troubled(self) -> list[NodeState]:
+        """Nodes that are not well, the worst first."""
+        ill = [node for node in self.nodes if node.reason not in _HEALTHY]
+        return sorted(ill, key=lambda node: (_SEVERITY[node.reason], node.node))
+
+    @property
+    def image(self) -> str:
+        """What runs on most nodes; of equally many the first by name, so that it does not flap."""
+        images = Counter(node.image for node in self.nodes if node.image)
+        return min(images, key=lambda image: (-images[image], image), default="")
+
+    def next_change(self, now: datetime) -> datetime | None:
+        """When it looks different by waiting alone; None: only when something happens."""
+        moments = (node.settles_at for node in self.nodes if node.settles_at is not None)
+        return min((moment for moment in moments if moment > now), default=None)
+
+
+def surveying(observation: Observation, *, is_changing: bool) -> Generator[None, None, Fleet]:
+    """Each node that the DaemonSet's controller wants a pod on, or that has one.
+
+    Between a few hundred nodes and the next it stops, so that others get their turn. `is_changing`: the
+    DaemonSet is about to be written, so what is seen of it is out of date.
+    """
+    daemon_set = observation.daemon_set
+    if daemon_set is None or not observation.is_ours or observation.schedext.spec.suspend:
+        return Fleet(is_current=not is_changing)
+    seen = daemon_set.status
+    is_current = (
+        not is_changing
+        and daemon_set.metadata.deletion_timestamp is None
+        and seen.observed_generation >= daemon_set.metadata.generation
+    )
+    outdated = max(0, seen.desired_number_scheduled - seen.updated_number_scheduled) if is_current else 0
+    wanted = SECURITY[observation.schedext.spec.security_profile] if is_current and not outdated else None
+    pods = _newest_per_node(observation.own_pods)
+    present: list[NodeState] = []
+    for start in range(0, len(pods), _AT_ONCE):
+        present += [node_state(pod, wanted, observation.now) for pod in pods[start : start + _AT_ONCE]]
+        yield
+    absent = max(0, seen.desired_number_scheduled - len(present))
+    return Fleet((*present, *[_without_a_pod(observation, daemon_set)] * absent), outdated, is_current)
+
+
+def _newest_per_node(pods: Sequence[Pod]) -> list[Pod]:
+    """A node has one pod; for a moment it may have two."""
+    placed: dict[str, Pod] = {}
+    for pod in pods:
+        place = pod.spec.node_name or f"not placed: {pod.metadata.name}"
+        other = placed.setdefault(place, pod)
+        if other is not pod and _age(other) < _age(pod):
+            placed[place] = pod
+    return list(placed.values())
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return str(pod.metadata.creation_timestamp), pod.metadata.name
+
+
+def _without_a_pod(observation: Observation, daemon_set: DaemonSet) -> NodeState:
+    refused = _last_refusal(observation, daemon_set.metadata.uid)
+    if refused is None:
+        return NodeState("", Bucket.STARTING, Reason.POD_STARTING, "the pod is about to be created")
+    words = shortened(refused.message.removeprefix("Error creating: "))
+    return NodeState("", Bucket.FAILED, Reason.PODS_REFUSED, f"pods cannot be created: {words}")
+
+
+def _last_refusal(observation: Observation, uid: str) -> Event | None:
+    """The newest event that says why pods of that DaemonSet are not created."""
+
+    def seen_at(event: Event) -> datetime:
+        return event.seen_at or observation.now
+
+    oldest = observation.now - _REFUSAL_LASTS
+    refusals = (
+        event
+        for event in observation.events
+        if event.reason == "FailedCreate" and event.involved_object.uid == uid and seen_at(event) >= oldest
+    )
+    return max(refusals, key=seen_at, default=None)

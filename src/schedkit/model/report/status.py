@@ -1,0 +1,46 @@
+"""The status of a SchedExt, computed anew from what is seen each time. Nothing is remembered but dates."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schedkit.model.api.conditions import carry_dates, condition, legible
+from schedkit.model.api.schedext import NodeCounts, NodeTrouble, SchedExtStatus
+from schedkit.model.deploy.admission import vet
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.report.condition_checks import assess
+from schedkit.model.report.fleet import Fleet
+
+MAX_WORST_NODES = 5
+
+
+def compute_status(observation: Observation, fleet: Fleet) -> SchedExtStatus:
+    """What to tell the user."""
+    schedext = observation.schedext
+    before = schedext.status or SchedExtStatus()
+    generation = schedext.metadata.generation
+    vetted = vet(observation)
+    findings = assess(observation, fleet, vetted)
+    computed = [condition(kind, finding, generation) for kind, finding in findings]
+    return SchedExtStatus(
+        observed_generation=generation,
+        image=fleet.image,
+        signer=vetted.signer,
+        verification=vetted.rests_on,
+        nodes=_counts(fleet),
+        worst_nodes=_worst(fleet),
+        conditions=carry_dates(before.conditions, computed, observation.now),
+    )
+
+
+def _counts(fleet: Fleet) -> NodeCounts:
+    buckets = Counter(node.bucket.value for node in fleet.nodes)
+    ready = sum(node.is_ready for node in fleet.nodes)
+    return NodeCounts(desired=len(fleet.nodes), pods_ready=ready, **buckets)
+
+
+def _worst(fleet: Fleet) -> tuple[NodeTrouble, ...]:
+    return tuple(
+        NodeTrouble(name=node.node, reason=node.reason.value, message=legible(node.message))
+        for node in fleet.troubled[:MAX_WORST_NODES]
+    )
