@@ -38,8 +38,8 @@ from rig.ordeals import (
 )
 from schedkit.model.images.references import Reference, Repository
 from schedkit.oci.errors import Refused, RegistryError, TooLarge, Unauthorized, Uncertified, Unreachable
-from schedkit.oci.proxies import Proxies
-from schedkit.oci.registry import Registry, Settings
+from schedkit.oci.http.proxies import Proxies
+from schedkit.oci.registry.client import Registry, Settings
 
 
 @pytest.fixture(scope="module")

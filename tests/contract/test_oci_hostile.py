@@ -44,8 +44,6 @@ from rig.ordeals import (
     tagged,
 )
 from schedkit.model.images.references import Reference, Repository
-from schedkit.oci.connections import Patience
-from schedkit.oci.contents import digest_of
 from schedkit.oci.errors import (
     Intercepted,
     NotFound,
@@ -55,7 +53,9 @@ from schedkit.oci.errors import (
     Unauthorized,
     Unreachable,
 )
-from schedkit.oci.registry import Registry, Settings
+from schedkit.oci.images.digests import digest_of
+from schedkit.oci.registry.client import Registry, Settings
+from schedkit.oci.registry.host import Patience
 
 
 @pytest.fixture(scope="module")

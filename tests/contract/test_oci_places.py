@@ -35,11 +35,11 @@ from rig.ordeals import (
     tagged,
 )
 from schedkit.model.images.references import Repository
-from schedkit.oci.authentication import Login
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unauthorized, Unreachable
-from schedkit.oci.mirrors import Mirrors
-from schedkit.oci.registry import Registry, Settings
-from schedkit.oci.web import fetch
+from schedkit.oci.registry.challenges import Login
+from schedkit.oci.registry.client import Registry, Settings
+from schedkit.oci.registry.download import fetch
+from schedkit.oci.registry.mirrors import Mirrors
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,11 @@ from schedkit.model.images.references import (
     Repository,
     parse_reference,
 )
-from schedkit.oci.connections import Patience
-from schedkit.oci.credentials import CredentialFiles
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unauthorized, Uncertified, Unreachable
-from schedkit.oci.registry import Registry, Settings
-from schedkit.oci.sources import Content
+from schedkit.oci.images.sources import Content
+from schedkit.oci.registry.client import Registry, Settings
+from schedkit.oci.registry.host import Patience
+from schedkit.oci.registry.logins import CredentialFiles
 
 Push = Callable[[RunningRegistry], Pushed]
 BRIEF = Patience(attempts=2, first_delay_s=0.02)

@@ -25,12 +25,12 @@ from rig.sigstore.transparency import TransparencyLog
 from schedkit.model.images.references import parse_reference
 from schedkit.model.trust import policy as trust
 from schedkit.model.trust.policy import Exactly, Identity, Mode, Refusal, Rule, Step, TrustPolicy, Verified
-from schedkit.oci.copying import copy
 from schedkit.oci.errors import Unreachable
-from schedkit.oci.layout import Layout
-from schedkit.oci.registry import Registry, Settings
-from schedkit.oci.trustedroots import TrustedRoot, parse_root
-from schedkit.oci.verification import verify
+from schedkit.oci.images.copying import copy
+from schedkit.oci.images.layout import Layout
+from schedkit.oci.registry.client import Registry, Settings
+from schedkit.oci.sigstore.trusted_root import TrustedRoot, parse_root
+from schedkit.oci.sigstore.verify import verify
 
 Push = Callable[[RigRegistry], Pushed]
 

@@ -16,9 +16,9 @@ from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, Recipe, Worksh
 from rig.registry import Kind, Registry
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.model.trust.policy import OUR_OWNER, SourceRepository
-from schedkit.oci.certificates import named_in
-from schedkit.oci.trustedroots import parse_root
-from schedkit.oci.verification import verify
+from schedkit.oci.sigstore.certificates import named_in
+from schedkit.oci.sigstore.trusted_root import parse_root
+from schedkit.oci.sigstore.verify import verify
 
 STEPS = Path(__file__).parents[2] / "docs/trust/verification.md"
 GOOD = tuple({(case.good, case.policy): None for case in CASES if case.askable})

@@ -26,10 +26,10 @@ from schedkit.model.trust.policy import (
     TrustPolicy,
     Verified,
 )
-from schedkit.oci import rootfiles
-from schedkit.oci.bundles import parse_bundle
-from schedkit.oci.trustedroots import TrustedRoot, parse_root
-from schedkit.oci.verification import Question, judge, verify
+from schedkit.oci.policy import root_files
+from schedkit.oci.sigstore.bundles import parse_bundle
+from schedkit.oci.sigstore.trusted_root import TrustedRoot, parse_root
+from schedkit.oci.sigstore.verify import Question, judge, verify
 
 # whoever it was: the point is that Sigstore vouches for them
 SOMEBODY = Rule(
@@ -45,7 +45,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def root() -> TrustedRoot:
-    return parse_root(rootfiles.embedded().document)
+    return parse_root(root_files.embedded().document)
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]  # as above
 )
 
 from rig.forging import Workshop
-from schedkit.oci import rootfiles
-from schedkit.oci.rootfiles import current
-from schedkit.oci.trustupdate import UpdateFailed, update
+from schedkit.oci.policy import root_files
+from schedkit.oci.policy.root_files import current
+from schedkit.oci.policy.root_update import UpdateFailed, update
 
 TODAY = dt.datetime.now(dt.UTC).date()
 
@@ -104,7 +104,7 @@ def newer() -> bytes:
 
 
 def test_before_any_update_the_embedded_root_is_in_use(folder: Path) -> None:
-    assert current(folder).document == rootfiles.embedded().document
+    assert current(folder).document == root_files.embedded().document
 
 
 def test_an_update_is_in_use_from_then_on(
@@ -183,7 +183,7 @@ def test_an_update_that_others_could_have_written_is_not_in_use(
 
     found = current(folder, source=url)
 
-    assert found.document == rootfiles.embedded().document
+    assert found.document == root_files.embedded().document
     assert "chmod go-w" in str(found.warning(TODAY))
 
 
@@ -191,7 +191,7 @@ def test_an_update_older_than_the_package_is_not_in_use(
     repository: Repository, url: str, folder: Path, newer: bytes
 ) -> None:
     repository.publish(newer)
-    embedded = rootfiles.embedded()
+    embedded = root_files.embedded()
     update(folder, embedded.origin.taken - dt.timedelta(days=1), url=url, first_root=repository.first_root)
 
     assert current(folder, source=url).document == embedded.document

@@ -34,7 +34,7 @@ from schedkit.model.deploy.observation import (
 from schedkit.model.deploy.render import CONTAINER, render
 from schedkit.model.deploy.verdicts import Trusted
 from schedkit.model.images.references import Digest
-from schedkit.oci.verdicts import from_json
+from schedkit.oci.policy.verdict_cache import from_json
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"

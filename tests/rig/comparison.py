@@ -19,8 +19,8 @@ from rig.registry import Kind, Registry
 from rig.sigstore import Trust
 from schedkit.model.trust.patterns import Pattern
 from schedkit.model.trust.policy import Refusal, TrustPolicy
-from schedkit.oci.trustedroots import parse_root
-from schedkit.oci.verification import verify
+from schedkit.oci.sigstore.trusted_root import parse_root
+from schedkit.oci.sigstore.verify import verify
 
 PAGE = Path(__file__).parents[2] / "docs/trust/comparison.md"
 _ROWS = ("<!-- forgeries -->\n", "<!-- end of forgeries -->\n")

@@ -45,7 +45,7 @@ from schedkit.model.trust.policy import (
     TrustPolicy,
     default_policy,
 )
-from schedkit.oci.sources import Content
+from schedkit.oci.images.sources import Content
 
 Policy = Callable[[Made], TrustPolicy]
 OWNER = "https://forge.rig.test/schedulers"

@@ -17,9 +17,9 @@ from rig.hostile import (
     answer,
 )
 from schedkit.model.images.references import Descriptor, Reference, Repository
-from schedkit.oci.authentication import Login
-from schedkit.oci.connections import Patience
-from schedkit.oci.contents import digest_of
+from schedkit.oci.images.digests import digest_of
+from schedkit.oci.registry.challenges import Login
+from schedkit.oci.registry.host import Patience
 
 MIB = 1024 * 1024
 # time enough for all but those who waste it, even on a busy machine

@@ -15,10 +15,10 @@ from rig.cosign import Cosign
 from rig.progress import step
 from rig.registry import NAME, Kind, Registry
 from schedkit.model.images.references import parse_reference
-from schedkit.oci.copying import copy
-from schedkit.oci.layout import Layout
-from schedkit.oci.registry import Registry as Source
-from schedkit.oci.registry import Settings
+from schedkit.oci.images.copying import copy
+from schedkit.oci.images.layout import Layout
+from schedkit.oci.registry.client import Registry as Source
+from schedkit.oci.registry.client import Settings
 
 SIGNER = "rig.pub"  # the name of the key, by which the policy knows the signer
 UNSIGNED = "partial"

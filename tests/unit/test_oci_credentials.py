@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from schedkit.model.images.references import Repository
-from schedkit.oci import helpers
-from schedkit.oci.authentication import Login
-from schedkit.oci.credentials import CredentialFiles, files_of
 from schedkit.oci.errors import Unauthorized
+from schedkit.oci.registry import login_helpers
+from schedkit.oci.registry.challenges import Login
+from schedkit.oci.registry.logins import CredentialFiles, files_of
 
 
 def _auth(user: str, password: str = "") -> dict[str, str]:
@@ -226,6 +226,6 @@ def test_a_helper_that_does_not_do_its_work_does_not_hold_us(
 
     begun = time.monotonic()
     with pytest.raises(Unauthorized, match=sentence):
-        helpers.ask(helper.name, "quay.io", longest_s=0.5)
+        login_helpers.ask(helper.name, "quay.io", longest_s=0.5)
 
     assert time.monotonic() - begun < 10

@@ -8,8 +8,8 @@ from itertools import chain, repeat
 
 import pytest
 
-from schedkit.oci import http1
-from schedkit.oci.http1 import Body, Broken, Head, Reader
+from schedkit.oci.http import http1
+from schedkit.oci.http.http1 import Body, Broken, Head, Reader
 
 
 def reader(*parts: bytes) -> Reader:

@@ -12,12 +12,12 @@ import pytest
 
 from schedkit.model.images import manifests
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
-from schedkit.oci.contents import content_of, digest_of
-from schedkit.oci.copying import Limits, copy
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
-from schedkit.oci.layout import Layout
-from schedkit.oci.sources import Content
-from schedkit.oci.targets import Reader
+from schedkit.oci.images.copying import Limits, copy
+from schedkit.oci.images.digests import content_of, digest_of
+from schedkit.oci.images.layout import Layout
+from schedkit.oci.images.sources import Content
+from schedkit.oci.images.targets import Reader
 
 HERE = Repository("quay.io", "a")
 CONFIG = Descriptor(manifests.EMPTY_CONFIG, digest_of(b"{}"), 2)

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from schedkit.model.images.references import Repository
-from schedkit.oci.addresses import join_address
-from schedkit.oci.answers import retry_after
-from schedkit.oci.authentication import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
-from schedkit.oci.connections import Patience, persistently
-from schedkit.oci.deadlines import capped, within
 from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Unreachable
-from schedkit.oci.mirrors import Mirrors
-from schedkit.oci.proxies import Proxies, is_loopback, parse_proxy, read_proxies
-from schedkit.oci.transport import Request, Transport, is_indexed, tls_context
+from schedkit.oci.http.bodies import retry_after
+from schedkit.oci.http.deadlines import capped, within
+from schedkit.oci.http.proxies import Proxies, is_loopback, parse_proxy, read_proxies
+from schedkit.oci.http.transport import Request, Transport, is_indexed, tls_context
+from schedkit.oci.http.urls import join_address
+from schedkit.oci.registry.challenges import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
+from schedkit.oci.registry.host import Patience, persistently
+from schedkit.oci.registry.mirrors import Mirrors
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,9 @@ def test_when_one_address_is_dead_the_next_is_tried() -> None:
 
 def test_a_host_in_ascii_is_found_without_tables_of_unicode() -> None:
     """Loading them takes as long as a question to the registry."""
-    program = "import sys; from schedkit.oci.transport import addresses_of; addresses_of('localhost', 80)"
+    program = (
+        "import sys; from schedkit.oci.http.transport import addresses_of; addresses_of('localhost', 80)"
+    )
     told = f"{program}; sys.exit('encodings.idna' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", told], check=False).returncode == 0

@@ -30,10 +30,10 @@ from schedkit.model.kernel.sched_ext import SchedExt, State
 from schedkit.model.readiness.checks import Outcome
 from schedkit.model.readiness.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.readiness.table import examine
-from schedkit.oci.contents import content_of, digest_of
-from schedkit.oci.inspection import Inspected
-from schedkit.oci.layout import Layout
-from schedkit.oci.sources import Content
+from schedkit.oci.images.digests import content_of, digest_of
+from schedkit.oci.images.inspection import Inspected
+from schedkit.oci.images.layout import Layout
+from schedkit.oci.images.sources import Content
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError

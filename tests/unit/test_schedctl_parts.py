@@ -15,7 +15,7 @@ from schedkit.model.images.configs import parse_config, platform_of
 from schedkit.model.images.elf import Program
 from schedkit.model.images.references import InvalidReference, Platform, parse_reference
 from schedkit.model.trust.policy import Refusal, Step
-from schedkit.oci.packing import Contents, Packed, pack
+from schedkit.oci.images.packing import Contents, Packed, pack
 from schedkit.schedctl import catalogs
 from schedkit.schedctl.catalog_update import as_reference, compare, refuse_older
 from schedkit.schedctl.catalogs import Kept, Provenance

@@ -17,7 +17,7 @@ from rig.trustrules import MountedRules
 from schedkit.kube.client import Client
 from schedkit.kube.config import Connection
 from schedkit.model.trust.rules import TrustMode, built_in_rules
-from schedkit.oci.policyfiles import read_with
+from schedkit.oci.policy.files import read_with
 from schedkit.sked import rulereader
 from schedkit.sked.confinement import BrokenOffError
 from schedkit.sked.metrics import Metrics

@@ -10,8 +10,6 @@ from schedkit.model.images import manifests
 from schedkit.model.images.references import InvalidReference
 from schedkit.model.trust.policy import Refusal, Step
 from schedkit.model.trust.rules import TrustMode, parse_rules
-from schedkit.oci import rootfiles
-from schedkit.oci.contents import content_of, index_of
 from schedkit.oci.errors import (
     Intercepted,
     NotFound,
@@ -22,6 +20,8 @@ from schedkit.oci.errors import (
     Uncertified,
     Unreachable,
 )
+from schedkit.oci.images.digests import content_of, index_of
+from schedkit.oci.policy import root_files
 from schedkit.sked.verifier import parts_of, told, with_age
 from schedkit.sked.verifierprotocol import NEWER_ROOT, Request
 from schedkit.sked.wiring import old_root_warning
@@ -70,7 +70,7 @@ def test_a_refusal_is_told_with_its_step() -> None:
     [(Step.LOG, 400, True), (Step.ISSUANCE, 400, True), (Step.SIGNER, 400, False), (Step.LOG, 10, False)],
 )
 def test_a_refusal_that_may_be_due_to_an_old_root_says_so(step: Step, days: int, has_hint: bool) -> None:
-    usual = rootfiles.embedded()
+    usual = root_files.embedded()
     refusal = with_age(Refusal(step, "a stranger"), usual, usual.origin.taken + dt.timedelta(days))
 
     assert refusal.why.startswith("a stranger")
@@ -100,7 +100,7 @@ KEYS = {"keys": [{"path": "a.pub"}]}
 def test_the_age_of_the_operators_own_root_is_told_where_somebody_asks_it(
     document: object, is_told: bool
 ) -> None:
-    taken = rootfiles.embedded().origin.taken
+    taken = root_files.embedded().origin.taken
     rules = parse_rules(document, str.encode, TrustMode.OFF)
 
     assert (old_root_warning(rules, taken + dt.timedelta(days=400)) is not None) is is_told

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from rig.forging import Made, Recipe, Workshop
 from schedkit.model.trust.policy import InvalidPolicy, Refusal
-from schedkit.oci import bundles, rootfiles, simplesigning, statements
-from schedkit.oci.policyfiles import check_policy, read_policy
-from schedkit.oci.trustedroots import InvalidRoot, parse_root
-from schedkit.oci.verification import Question, judge
+from schedkit.oci.policy import root_files
+from schedkit.oci.policy.files import check_policy, read_policy
+from schedkit.oci.sigstore import bundles, cosign2, statements
+from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
+from schedkit.oci.sigstore.verify import Question, judge
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes so few")
 SPOILED: list[Callable[[Path], object]] = [
@@ -47,8 +48,8 @@ def made() -> Made:
     ("source", "days", "why"),
     [
         ("https://elsewhere.test", 0, "it is from 'https://elsewhere.test'"),
-        (rootfiles.SIGSTORE, 30, "which is to come"),
-        (rootfiles.SIGSTORE, 0, None),
+        (root_files.SIGSTORE, 30, "which is to come"),
+        (root_files.SIGSTORE, 0, None),
     ],
 )
 def test_only_a_root_of_the_public_sigstore_takes_its_place(
@@ -56,10 +57,10 @@ def test_only_a_root_of_the_public_sigstore_takes_its_place(
 ) -> None:
     folder, taken = tmp_path / "root", dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)
     folder.mkdir(mode=0o700)
-    (folder / rootfiles.TRUSTED_ROOT).write_bytes(b"another")
-    (folder / rootfiles.ORIGIN).write_text(json.dumps({"taken": taken.isoformat(), "source": source}))
+    (folder / root_files.TRUSTED_ROOT).write_bytes(b"another")
+    (folder / root_files.ORIGIN).write_text(json.dumps({"taken": taken.isoformat(), "source": source}))
 
-    found = rootfiles.current(folder)
+    found = root_files.current(folder)
 
     assert (found.document == b"another") is (why is None)
     assert why is None or why in str(found.why_not_newer)
@@ -71,12 +72,12 @@ def test_an_updated_root_whose_origin_cannot_be_read_is_told_and_not_used(
 ) -> None:
     folder = tmp_path / "root"
     folder.mkdir(mode=0o700)
-    (folder / rootfiles.TRUSTED_ROOT).write_bytes(b"another")
-    (folder / rootfiles.ORIGIN).write_bytes(origin)
+    (folder / root_files.TRUSTED_ROOT).write_bytes(b"another")
+    (folder / root_files.ORIGIN).write_bytes(origin)
 
-    found = rootfiles.current(folder)
+    found = root_files.current(folder)
 
-    assert found.document == rootfiles.embedded().document
+    assert found.document == root_files.embedded().document
     assert "is not used" in str(found.why_not_newer)
 
 
@@ -88,7 +89,7 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
     policy = read_policy(tmp_path / "policy.yaml")
 
     assert policy.rule.keys[0].content == made.public_key
-    assert rootfiles.document_for(policy, rootfiles.embedded()) == made.root
+    assert root_files.document_for(policy, root_files.embedded()) == made.root
     check_policy(policy)
 
 
@@ -203,11 +204,11 @@ def test_the_embedded_root_is_as_old_as_the_release_it_is_from(tmp_path: Path) -
 
     assert found["source"] == f"sigstore {pinned['version']}"
     assert pinned["wheels"][0]["upload-time"].startswith(found["taken"])
-    assert rootfiles.embedded().origin == msgspec.convert(found, rootfiles.Origin)
+    assert root_files.embedded().origin == msgspec.convert(found, root_files.Origin)
 
 
 def test_the_embedded_root_knows_both_public_logs() -> None:
-    root = parse_root(rootfiles.embedded().document)
+    root = parse_root(root_files.embedded().document)
 
     hosts = [log.host for log in root.logs_below("rekor.sigstore.dev")]
 
@@ -216,8 +217,8 @@ def test_the_embedded_root_knows_both_public_logs() -> None:
 
 
 def test_a_root_that_nobody_looked_after_is_warned_about() -> None:
-    embedded = rootfiles.embedded()
-    last_day = embedded.origin.taken + rootfiles.OLD_AFTER
+    embedded = root_files.embedded()
+    last_day = embedded.origin.taken + root_files.OLD_AFTER
 
     assert embedded.warning(last_day) is None
     assert "is 181 days old" in str(embedded.warning(last_day + dt.timedelta(days=1)))
@@ -299,7 +300,7 @@ def test_nobody_is_trusted_since_ever(
 
 def test_a_key_that_is_not_known_anywhere_in_a_root_is_named_and_refused() -> None:
     """A misspelt end would make an ended key good for ever."""
-    root = json.loads(rootfiles.embedded().document)
+    root = json.loads(root_files.embedded().document)
     objects = {id(holder): holder for holder, _ in _places(root) if isinstance(holder, dict)}
 
     for holder in objects.values():
@@ -421,9 +422,7 @@ def test_a_layer_of_anything_is_refused(payload: bytes, annotations: dict[str, s
 
     with pytest.raises(Refusal):
         statements.check_statement(
-            simplesigning.parse_layer(
-                payload, {names[key]: text for key, text in annotations.items()}, "here"
-            ),
+            cosign2.parse_layer(payload, {names[key]: text for key, text in annotations.items()}, "here"),
             "sha256:" + "0" * 64,
             (),
         )

@@ -33,10 +33,10 @@ from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from rig.timestamping import puzzling
 from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import Mode, Refusal, Step, TrustPolicy, Verified
-from schedkit.oci.deadlines import capped
-from schedkit.oci.sources import Content
-from schedkit.oci.trustedroots import parse_root
-from schedkit.oci.verification import verify
+from schedkit.oci.http.deadlines import capped
+from schedkit.oci.images.sources import Content
+from schedkit.oci.sigstore.trusted_root import parse_root
+from schedkit.oci.sigstore.verify import verify
 
 
 @pytest.fixture(scope="module")

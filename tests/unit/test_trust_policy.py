@@ -413,7 +413,7 @@ def test_the_way_to_make_a_proof_is_used_where_it_is_earned() -> None:
         if re.search(r"\b_attest\b|\b_PROOF\b", file.read_text()) and file.name != "trust.py"
     }
 
-    assert users <= {"oci/verification.py", "oci/verdicts.py"}
+    assert users <= {"oci/sigstore/verify.py", "oci/policy/verdict_cache.py"}
 
 
 def test_an_identity_needs_both_to_fit() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from schedkit.model.trust.policy import InvalidPolicy
-from schedkit.oci.policyfiles import load_yaml, read_policy
-from schedkit.oci.readings import Readings
+from schedkit.oci.policy.file_cache import Readings
+from schedkit.oci.policy.files import load_yaml, read_policy
 
 POLICY = b"""
 identities: [{issuer: https://issuer.test, subjectRegExp: 'https://forge\\.test/.*'}]

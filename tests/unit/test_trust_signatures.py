@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from rig.prehashing import PrehashingKey
-from schedkit.oci import ed25519ph, signatures
+from schedkit.oci.sigstore import ed25519ph, keys
 
 _P = 2**255 - 19
 # RFC 8032, section 7.3: the message is "abc"
@@ -40,15 +40,13 @@ def test_of_one_key_neither_kind_of_signature_is_the_other() -> None:
     made = {False: private.sign(message), True: PrehashingKey(private).sign(message)}
 
     verified = {
-        (signed, asked): signatures.is_signed(key, signature, message, prehashed=asked)
+        (signed, asked): keys.is_signed(key, signature, message, prehashed=asked)
         for signed, signature in made.items()
         for asked in (False, True)
     }
 
     assert verified == {pair: pair[0] == pair[1] for pair in verified}
-    assert not signatures.is_signed(
-        key, private.sign(hashlib.sha512(message).digest()), message, prehashed=True
-    )
+    assert not keys.is_signed(key, private.sign(hashlib.sha512(message).digest()), message, prehashed=True)
 
 
 def test_the_equation_agrees_with_the_library_about_plain_signatures_right_and_wrong() -> None:
@@ -118,7 +116,7 @@ def test_nobody_signs_with_a_key_for_which_everybody_could(height: int) -> None:
     chance = random.Random(1)
     neutral = (1).to_bytes(32, "little")
     taken = [
-        signatures.is_signed(key, neutral + bytes(32), chance.randbytes(8), prehashed=prehashed)
+        keys.is_signed(key, neutral + bytes(32), chance.randbytes(8), prehashed=prehashed)
         for _ in range(40)
         for prehashed in (False, True)
     ]

@@ -19,15 +19,25 @@ import yaml
 from rig.errors import Unavailable
 from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
+from schedkit.disk.whole import MOST_FILES
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.model.trust.policy import REVISION, Refusal, Rule, Step, TrustPolicy, Verified
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
-from schedkit.oci.files import MOST_FILES
-from schedkit.oci.sources import Content
-from schedkit.oci.verdicts import Verdicts, beliefs, default_folder, from_json, to_json, verify_once
+from schedkit.oci.images.sources import Content
+from schedkit.oci.policy.verdict_cache import (
+    Verdicts,
+    beliefs,
+    default_folder,
+    from_json,
+    to_json,
+    verify_once,
+)
 
 NOBODY = 65534
-VERIFIER = ("schedkit.oci.verification", "schedkit.oci.ed25519ph")  # the latter is loaded when it is needed
+VERIFIER = (
+    "schedkit.oci.sigstore.verify",
+    "schedkit.oci.sigstore.ed25519ph",
+)  # the latter is loaded when it is needed
 RECORDED = Path(__file__).parents[1] / "golden/verifier.yaml"
 
 
@@ -165,7 +175,7 @@ def test_another_trusted_root_wants_another_verdict(made: Made) -> None:
 def test_a_release_that_does_not_change_the_verifier_ends_no_verdict() -> None:
     script = (
         "import schedkit; schedkit.__version__ = '9.9.9'\n"
-        "from schedkit.oci.verdicts import TrustPolicy, beliefs; print(beliefs(TrustPolicy(), b''))"
+        "from schedkit.oci.policy.verdict_cache import TrustPolicy, beliefs; print(beliefs(TrustPolicy(), b''))"
     )
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -177,7 +187,7 @@ def test_another_revision_of_the_verifier_wants_another_verdict(
     monkeypatch: pytest.MonkeyPatch, verdicts: Verdicts, made: Made
 ) -> None:
     kept(verdicts, made)
-    monkeypatch.setattr("schedkit.oci.verdicts.REVISION", REVISION + 1)
+    monkeypatch.setattr("schedkit.oci.policy.verdict_cache.REVISION", REVISION + 1)
 
     with pytest.raises(Unreachable):
         again(verdicts, made)
@@ -362,7 +372,9 @@ def test_verdicts_are_in_the_users_cache() -> None:
 
 def test_a_kept_verdict_is_found_without_loading_cryptography_or_yaml() -> None:
     """Either would take longer than everything else."""
-    names = "schedkit.oci.readings, schedkit.oci.rootfiles, schedkit.oci.verdicts"
+    names = (
+        "schedkit.oci.policy.file_cache, schedkit.oci.policy.root_files, schedkit.oci.policy.verdict_cache"
+    )
     program = f"import sys, {names}; sys.exit(not {{'cryptography', 'yaml'}}.isdisjoint(sys.modules))"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from schedkit.model.catalog import MEDIA_TYPE
-from schedkit.oci.artifacts import pack_artifact
-from schedkit.oci.pushing import push
+from schedkit.oci.images.artifacts import pack_artifact
+from schedkit.oci.images.pushing import push
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.errors import attempting
 from schedkit.schedctl.output import Answer, Fields, answering

@@ -12,7 +12,7 @@ import click
 from schedkit.model.catalog import MAX_BYTES, MEDIA_TYPE, Entries
 from schedkit.model.images.references import Digest, Reference, parse_reference
 from schedkit.model.trust.policy import Verified
-from schedkit.oci.artifacts import read_artifact
+from schedkit.oci.images.artifacts import read_artifact
 from schedkit.schedctl import catalogs, wiring
 from schedkit.schedctl.catalogs import Provenance
 from schedkit.schedctl.errors import Problem, attempting

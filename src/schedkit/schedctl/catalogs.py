@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 import schedkit
+from schedkit.disk import guarded, whole
 from schedkit.model.catalog import MAX_BYTES, Entries, InvalidCatalog, Layer, parse_catalog, render_catalog
-from schedkit.oci import files, guarded
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.places import data_folder
 
@@ -68,9 +68,9 @@ class Kept:
             guarded.make_folder(self.folder)
         except guarded.Unguarded as error:
             raise Problem(f"no catalog is kept in {self.folder}", why=str(error)) from error
-        files.write_whole(self.file, (render_catalog(entries),))
+        whole.write_whole(self.file, (render_catalog(entries),))
         note = msgspec.json.format(msgspec.json.encode(provenance), indent=2)
-        files.write_whole(self.note, (note, b"\n"))
+        whole.write_whole(self.note, (note, b"\n"))
 
     def entries(self) -> Entries:
         """What is kept, or nothing where it is not there or damaged: it is about to be replaced."""

@@ -69,7 +69,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _guarded(path: Path) -> bytes:
-    from schedkit.oci import guarded  # noqa: PLC0415 - see above
+    from schedkit.disk import guarded  # noqa: PLC0415 - see above
 
     return guarded.read_file(path.parent, path.name, limit=_LARGEST)
 

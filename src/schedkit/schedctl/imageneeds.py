@@ -13,8 +13,8 @@ from schedkit.model.images.references import Descriptor
 from schedkit.model.kernel.kfuncs import required_kfuncs
 from schedkit.model.readiness.facts import ImageNeeds
 from schedkit.oci.errors import RegistryError
-from schedkit.oci.inspection import Inspected, inspect
-from schedkit.oci.layerfiles import programs
+from schedkit.oci.images.inspection import Inspected, inspect
+from schedkit.oci.images.layer_programs import programs
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import Chosen, choose_image, needs_tracing
 from schedkit.schedctl.settings import Settings

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from schedkit.model.images.configs import MIN_KERNEL, OCI, platform_of
-from schedkit.oci.inspection import Inspected, inspect
+from schedkit.oci.images.inspection import Inspected, inspect
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import Chosen, choose_image
 from schedkit.schedctl.completions import complete_images

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from schedkit.model.images.references import DEFAULT_TAG, Reference, Repository
-from schedkit.oci.copying import Copied, copy
+from schedkit.oci.images.copying import Copied, copy
 from schedkit.schedctl import wiring
 from schedkit.schedctl.choosing import choose_image
 from schedkit.schedctl.completions import complete_images

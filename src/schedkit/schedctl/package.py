@@ -11,8 +11,8 @@ import click
 
 from schedkit.model.images.configs import MIN_KERNEL, OCI
 from schedkit.model.images.references import Reference
-from schedkit.oci.packing import Contents, Packed, pack
-from schedkit.oci.pushing import push
+from schedkit.oci.images.packing import Contents, Packed, pack
+from schedkit.oci.images.pushing import push
 from schedkit.schedctl import wiring
 from schedkit.schedctl.errors import Problem, attempting
 from schedkit.schedctl.libraries import collect, read_program

@@ -10,7 +10,7 @@ import click
 
 from schedkit.model.kernel.sched_ext import parse_version
 from schedkit.model.trust.policy import Verified
-from schedkit.oci.sources import Source
+from schedkit.oci.images.sources import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl import fetching, wiring
 from schedkit.schedctl.choosing import Chosen

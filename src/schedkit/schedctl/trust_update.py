@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from schedkit.oci import rootfiles, trustupdate
-from schedkit.oci.rootfiles import DatedRoot
-from schedkit.oci.trustupdate import UpdateFailed
+from schedkit.oci.policy import root_files, root_update
+from schedkit.oci.policy.root_files import DatedRoot
+from schedkit.oci.policy.root_update import UpdateFailed
 from schedkit.schedctl.errors import Problem
 from schedkit.schedctl.output import Answer, Fields, answering
 from schedkit.schedctl.results import Result
@@ -28,7 +28,7 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--url", default=rootfiles.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
+@click.option("--url", default=root_files.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
 @click.option(
     "--root",
     "first_root",
@@ -43,17 +43,17 @@ def command(url: str, first_root: Path | None) -> Answer:
     The public one counts from then on. That of another Sigstore counts for policies that name its file.
     """
     folder = root_folder_of(os.environ, url)
-    before = rootfiles.current(folder, source=url)
+    before = root_files.current(folder, source=url)
     today = datetime.now(UTC).date()
     known = first_root.read_bytes() if first_root else None
     try:
-        now = trustupdate.update(folder, today, url=url, first_root=known)
+        now = root_update.update(folder, today, url=url, first_root=known)
     except UpdateFailed as error:
         raise _not_refreshed(url, error) from error
     updated = _describe(before, now, folder)
-    file = folder / rootfiles.TRUSTED_ROOT
+    file = folder / root_files.TRUSTED_ROOT
     elsewhere = f"this is not the public Sigstore: write `trustedRoot: {file}` into a policy to use it"
-    return Answer(updated, [_text(updated)], warnings=[] if url == rootfiles.SIGSTORE else [elsewhere])
+    return Answer(updated, [_text(updated)], warnings=[] if url == root_files.SIGSTORE else [elsewhere])
 
 
 def _not_refreshed(url: str, error: UpdateFailed) -> Problem:

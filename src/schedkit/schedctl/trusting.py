@@ -13,13 +13,13 @@ import msgspec
 
 from schedkit.model.images.references import Reference
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, Verified, default_policy
-from schedkit.oci import rootfiles
+from schedkit.oci.policy import root_files
 from schedkit.schedctl.options import option
 from schedkit.schedctl.places import data_folder, home
 
 if TYPE_CHECKING:
-    from schedkit.oci.sources import Source
-    from schedkit.oci.trustedroots import TrustedRoot
+    from schedkit.oci.images.sources import Source
+    from schedkit.oci.sigstore.trusted_root import TrustedRoot
 
 DEFAULT = "built in"
 
@@ -36,24 +36,25 @@ class Trust(msgspec.Struct, frozen=True):
 
     def admit(self, source: Source, reference: Reference) -> Verified:
         """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
-        from schedkit.oci.verdicts import Verdicts, verify_once  # noqa: PLC0415 - `verify` does without
+        from schedkit.oci.policy.verdict_cache import Verdicts, verify_once  # noqa: PLC0415 - `verify` does without
 
         return verify_once(Verdicts(_kept_folder()), source, reference, self.policy, self.document)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""
-        from schedkit.oci import verification  # noqa: PLC0415 - `admit` may do without
+        from schedkit.oci.sigstore import verify  # noqa: PLC0415 - `admit` may do without
 
-        return verification.verify(source, reference, self.policy, self.understood())
+        return verify.verify(source, reference, self.policy, self.understood())
 
     def understood(self) -> TrustedRoot:
         """The root, read; `InvalidPolicy` if it or a key of the policy cannot be used."""
-        from schedkit.oci import policyfiles, trustedroots  # noqa: PLC0415 - `admit` may do without
+        from schedkit.oci.policy import files  # noqa: PLC0415 - `admit` may do without
+        from schedkit.oci.sigstore import trusted_root  # noqa: PLC0415 - `admit` may do without
 
-        policyfiles.check_policy(self.policy)
+        files.check_policy(self.policy)
         try:
-            return trustedroots.parse_root(self.document)
-        except trustedroots.InvalidRoot as error:
+            return trusted_root.parse_root(self.document)
+        except trusted_root.InvalidRoot as error:
             raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
 
 
@@ -65,7 +66,7 @@ def read_trust(path: str | None) -> Trust:
     policy, origin = _read_policy(path) if path else default_policy(), path or DEFAULT
     if policy.trusted_root is not None:
         return Trust(policy, origin, policy.trusted_root.content, policy.trusted_root.path, None)
-    usual, today = rootfiles.current(root_folder(os.environ)), datetime.now(UTC).date()
+    usual, today = root_files.current(root_folder(os.environ)), datetime.now(UTC).date()
     warning = usual.warning(today)
     return Trust(
         policy,
@@ -78,14 +79,14 @@ def read_trust(path: str | None) -> Trust:
 
 
 def _read_policy(path: str) -> TrustPolicy:
-    from schedkit.oci.policyfiles import read_policy  # noqa: PLC0415 - the built-in one needs no files
-    from schedkit.oci.readings import Readings  # noqa: PLC0415 - as above
+    from schedkit.oci.policy.file_cache import Readings  # noqa: PLC0415 - as above
+    from schedkit.oci.policy.files import read_policy  # noqa: PLC0415 - the built-in one needs no files
 
     return read_policy(Path(path), Readings(_kept_folder()).load)
 
 
 def _kept_folder() -> Path:
-    from schedkit.oci.verdicts import default_folder  # noqa: PLC0415 - as above
+    from schedkit.oci.policy.verdict_cache import default_folder  # noqa: PLC0415 - as above
 
     return default_folder(os.environ, home())
 
@@ -97,6 +98,6 @@ def root_folder(environment: Mapping[str, str]) -> Path:
 
 def root_folder_of(environment: Mapping[str, str], url: str) -> Path:
     """Where it keeps the root of that Sigstore; each one's by itself, since no two trust the same."""
-    if url == rootfiles.SIGSTORE:
+    if url == root_files.SIGSTORE:
         return root_folder(environment)
     return data_folder(environment) / "sigstores" / hashlib.sha256(url.encode()).hexdigest()[:16]

@@ -16,10 +16,10 @@ from schedkit.schedctl.settings import DRIVERS, Settings
 
 if TYPE_CHECKING:
     from schedkit.model.catalog import Layer, Listed
-    from schedkit.oci.layout import Layout
-    from schedkit.oci.registry import Registry
-    from schedkit.oci.sources import Source
-    from schedkit.oci.targets import Target
+    from schedkit.oci.images.layout import Layout
+    from schedkit.oci.images.sources import Source
+    from schedkit.oci.images.targets import Target
+    from schedkit.oci.registry.client import Registry
     from schedkit.runtimes.port import Runtime
 
 ROOT = Path("/")  # of the machine whose kernel is looked at
@@ -102,14 +102,16 @@ def read_anywhere(settings: Settings, place: str) -> bytes:
 
     if "://" not in place:
         return catalogs.read_file(Path(place))
-    from schedkit.oci import web  # noqa: PLC0415 - an HTTP client is only for those who name a URL
-    from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.oci.http.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.oci.registry import download  # noqa: PLC0415 - an HTTP client is only for those who name a URL
     from schedkit.schedctl.places import refuse_login  # noqa: PLC0415 - as above
 
     refuse_login(place)
 
     with attempting(f"fetch {place}"):
-        return web.fetch(place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ))
+        return download.fetch(
+            place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ)
+        )
 
 
 def _ca_file(settings: Settings) -> Path | None:
@@ -118,10 +120,10 @@ def _ca_file(settings: Settings) -> Path | None:
 
 def registry(settings: Settings) -> Registry:
     """Every registry there is, as this user may reach it."""
-    from schedkit.oci import registry as oci  # noqa: PLC0415 - as above
-    from schedkit.oci.credentials import files_of  # noqa: PLC0415 - as above
-    from schedkit.oci.mirrors import Mirrors  # noqa: PLC0415 - as above
-    from schedkit.oci.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.oci.http.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.oci.registry import client as oci  # noqa: PLC0415 - as above
+    from schedkit.oci.registry.logins import files_of  # noqa: PLC0415 - as above
+    from schedkit.oci.registry.mirrors import Mirrors  # noqa: PLC0415 - as above
     from schedkit.schedctl.places import parse_mirrors  # noqa: PLC0415 - as above
 
     reached = oci.Settings(
@@ -157,6 +159,6 @@ def target(settings: Settings, to: str | None) -> Iterator[Target]:
 
 
 def _layout(folder: Path) -> Layout:
-    from schedkit.oci.layout import Layout  # noqa: PLC0415 - as above
+    from schedkit.oci.images.layout import Layout  # noqa: PLC0415 - as above
 
     return Layout(folder)

@@ -14,7 +14,7 @@ import msgspec
 
 from schedkit.model.trust.policy import InvalidPolicy, Read
 from schedkit.model.trust.rules import TrustMode, parse_rules
-from schedkit.oci.policyfiles import Opener, check_policy, read_beginning, read_with
+from schedkit.oci.policy.files import Opener, check_policy, read_beginning, read_with
 from schedkit.sked.verifierprotocol import Reading
 
 LONGEST_S: Final = 60

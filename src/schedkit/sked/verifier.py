@@ -20,15 +20,15 @@ from schedkit.model.images.manifests import Index
 from schedkit.model.images.references import Digest, InvalidReference, Reference, parse_reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.model.trust.policy import Refusal, Step, TrustPolicy, default_policy, parse_policy
-from schedkit.oci import rootfiles, verdicts
-from schedkit.oci.connections import Patience
-from schedkit.oci.credentials import CredentialFiles
-from schedkit.oci.deadlines import within
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
-from schedkit.oci.proxies import read_proxies
-from schedkit.oci.registry import Registry, Settings
-from schedkit.oci.rootfiles import DatedRoot
-from schedkit.oci.sources import Content, Source
+from schedkit.oci.http.deadlines import within
+from schedkit.oci.http.proxies import read_proxies
+from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.policy import root_files, verdict_cache
+from schedkit.oci.policy.root_files import DatedRoot
+from schedkit.oci.registry.client import Registry, Settings
+from schedkit.oci.registry.host import Patience
+from schedkit.oci.registry.logins import CredentialFiles
 from schedkit.sked.verifierprotocol import NEWER_ROOT, Answer, Request
 
 LONGEST_S: Final = 120
@@ -118,12 +118,12 @@ def _current(source: Source, named: Reference) -> str:
 
 def _verified(request: Request, source: Source, named: Reference, content: Content) -> bytes:
     # cryptography, which a digest that is known already does without
-    from schedkit.oci.trustedroots import InvalidRoot, parse_root  # noqa: PLC0415 - as above
-    from schedkit.oci.verification import Image, verify  # noqa: PLC0415 - as above
+    from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root  # noqa: PLC0415 - as above
+    from schedkit.oci.sigstore.verify import Image, verify  # noqa: PLC0415 - as above
 
-    policy, usual = _policy(request), rootfiles.embedded()
+    policy, usual = _policy(request), root_files.embedded()
     try:
-        root = parse_root(rootfiles.document_for(policy, usual))
+        root = parse_root(root_files.document_for(policy, usual))
         verified = verify(source, Image(named.repository, content), policy, root)
     except InvalidRoot as error:
         raise Refusal(Step.RULE, f"the trusted root cannot be used: {error}") from error
@@ -131,7 +131,7 @@ def _verified(request: Request, source: Source, named: Reference, content: Conte
         if policy.trusted_root is not None:
             raise
         raise with_age(error, usual, dt.datetime.now(dt.UTC).date()) from error
-    return verdicts.to_json(verified, request.ticket)
+    return verdict_cache.to_json(verified, request.ticket)
 
 
 def with_age(refusal: Refusal, usual: DatedRoot, today: dt.date) -> Refusal:

@@ -27,7 +27,7 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.images.references import Digest, InvalidReference, parse_reference
 from schedkit.model.trust.rules import Rules
-from schedkit.oci import verdicts
+from schedkit.oci.policy import verdict_cache
 from schedkit.sked import confinement, rulefiles
 from schedkit.sked.confinement import BrokenOffError, Limits
 from schedkit.sked.rulefiles import RuleFolder
@@ -279,7 +279,7 @@ def _verdict_in(answer: Answer, question: Question, before: Verdict | None) -> V
 def _trusted(answer: Answer, question: Question) -> Trusted:
     digest = Digest(msgspec.json.decode(answer.verdict, type=_Named).digest)
     repository = str(parse_reference(question.image).repository)
-    verified = verdicts.from_json(answer.verdict, digest, repository, answer.ticket)
+    verified = verdict_cache.from_json(answer.verdict, digest, repository, answer.ticket)
     wanted = question.pinned or parse_reference(question.image).digest
     if verified is None or wanted not in (None, digest):
         raise BrokenOffError("its verdict is about another image")

@@ -33,32 +33,28 @@ from schedkit.model.images.references import (
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust.policy import InvalidPolicy, Refusal, parse_policy
-from schedkit.oci import (
-    answers,
-    authentication,
+from schedkit.oci.errors import Refused, Unauthorized
+from schedkit.oci.http import bodies, http1
+from schedkit.oci.images import digests
+from schedkit.oci.policy import files, verdict_cache
+from schedkit.oci.registry import challenges, client, login_helpers
+from schedkit.oci.registry import logins as credentials
+from schedkit.oci.registry.host import Answer, Ask
+from schedkit.oci.sigstore import (
     bundles,
     certificates,
-    contents,
-    credentials,
-    helpers,
-    http1,
-    logbodies,
-    policyfiles,
-    registry,
-    signatures,
-    simplesigning,
+    cosign2,
+    keys,
+    log_entries,
+    log_inclusion,
     statements,
     timestamps,
-    transparency,
-    trustedroots,
-    verdicts,
+    trusted_root,
 )
-from schedkit.oci.connections import Answer, Ask
-from schedkit.oci.errors import Refused, Unauthorized
-from schedkit.oci.parsing import quiet
-from schedkit.oci.proofs import SignedStatement
-from schedkit.oci.signatures import UnusableKey
-from schedkit.oci.trustedroots import InvalidRoot, TrustedRoot
+from schedkit.oci.sigstore.keys import UnusableKey
+from schedkit.oci.sigstore.proofs import SignedStatement
+from schedkit.oci.sigstore.strict import quiet
+from schedkit.oci.sigstore.trusted_root import InvalidRoot, TrustedRoot
 
 _HOST = "registry.rig.test"
 _REPOSITORY = parse_repository(f"{_HOST}/rig/image")
@@ -144,7 +140,7 @@ class Corpus:
 
     @cached_property
     def root(self) -> TrustedRoot:
-        return trustedroots.parse_root(self.root_document)
+        return trusted_root.parse_root(self.root_document)
 
     @cached_property
     def plain(self) -> SignedStatement:
@@ -237,11 +233,11 @@ def _documents(corpus: Corpus) -> tuple[Target, ...]:
 
 def _manifest(data: bytes) -> object:
     served_as = manifests.IMAGE_INDEX if b'"manifests"' in data else None
-    return contents.read_manifest(data, served_as=served_as, expected=None, what="it")
+    return digests.read_manifest(data, served_as=served_as, expected=None, what="it")
 
 
 def _index(data: bytes) -> object:
-    index = contents.read_index(data, what="it")
+    index = digests.read_index(data, what="it")
     list(map(manifests.bare_entry, index.manifests))
     return manifests.select_platform(index, _LINUX)
 
@@ -263,7 +259,7 @@ def _evidence(corpus: Corpus) -> tuple[Target, ...]:
         Target("log entries", 4, corpus.bundles, partial(_check_entries, corpus.root), refusal, entries),
         Target("certificates", 4, [corpus.certificate], partial(_check_certificate, corpus), refusal),
         Target("timestamps", 1, corpus.stamped.timestamps, partial(_check_stamp, corpus), refusal),
-        Target("public keys", 4, [corpus.key], signatures.load_pem, (UnusableKey,)),
+        Target("public keys", 4, [corpus.key], keys.load_pem, (UnusableKey,)),
     )
 
 
@@ -275,14 +271,14 @@ def _check_statement(payload: bytes, *, enveloped: bool) -> None:
 
 
 def _signed(payload: bytes, *, enveloped: bool) -> SignedStatement:
-    kind = statements.IN_TOTO if enveloped else simplesigning.MEDIA_TYPE
+    kind = statements.IN_TOTO if enveloped else cosign2.MEDIA_TYPE
     return SignedStatement("here", enveloped, kind, payload, payload, b"", None, (), (), needs_proof=False)
 
 
 def _parse_layer(data: bytes) -> object:
     """Annotations come from a manifest, which was read strictly before."""
     given = strictjson.decode(data, _Layer, what="it")
-    return simplesigning.parse_layer(b"{}", given.annotations, "here")
+    return cosign2.parse_layer(b"{}", given.annotations, "here")
 
 
 class _Layer(msgspec.Struct):
@@ -291,8 +287,8 @@ class _Layer(msgspec.Struct):
 
 def _check_entries(root: TrustedRoot, data: bytes) -> None:
     signed = bundles.parse_bundle(data, "here")
-    for entry, _ in transparency.logged(signed.entries, root.logs, needs_proof=signed.needs_proof):
-        logbodies.check_entry(entry, signed)
+    for entry, _ in log_inclusion.logged(signed.entries, root.logs, needs_proof=signed.needs_proof):
+        log_entries.check_entry(entry, signed)
 
 
 def _check_certificate(corpus: Corpus, der: bytes) -> None:
@@ -304,7 +300,7 @@ def _check_certificate(corpus: Corpus, der: bytes) -> None:
         lambda: certificates.issuer_of(certificate, times, corpus.root.authorities),
         lambda: certificates.check_issuance(certificate, issuer, corpus.root.certificate_logs),
         lambda: certificates.named_in(certificate),
-        lambda: logbodies.check_entry(corpus.plain.entries[0], corpus.plain),
+        lambda: log_entries.check_entry(corpus.plain.entries[0], corpus.plain),
     )
     refused = None
     with quiet():
@@ -330,7 +326,7 @@ def _beliefs(corpus: Corpus, folder: Path) -> tuple[Target, ...]:
         Target("policies", 5, [_POLICY], partial(_policy, folder), invalid, _tree),
         Target("policy files", 0.5, [_POLICY, _POLICY_LINES], partial(_policy_file, folder), invalid, _both),
         Target("expressions", 4, _EXPRESSIONS, _expression, (InvalidPattern,), _text),
-        Target("trusted roots", 0.5, [corpus.root_document], trustedroots.parse_root, (InvalidRoot,)),
+        Target("trusted roots", 0.5, [corpus.root_document], trusted_root.parse_root, (InvalidRoot,)),
         Target("verdicts", 3, [verdict], _verdict, ()),
     )
 
@@ -342,14 +338,14 @@ def _policy(folder: Path, data: bytes) -> object:
         return (folder / name).read_bytes()
 
     policy = parse_policy(json.loads(data), read)
-    policyfiles.check_policy(policy)
+    files.check_policy(policy)
     return policy.fingerprint, policy.log_host, policy.rule_for(str(_REPOSITORY))
 
 
 def _policy_file(folder: Path, data: bytes) -> object:
     file = folder / "policy.yaml"
     file.write_bytes(data)
-    return policyfiles.read_policy(file)
+    return files.read_policy(file)
 
 
 def _expression(data: bytes) -> object:
@@ -359,7 +355,9 @@ def _expression(data: bytes) -> object:
 
 
 def _verdict(data: bytes) -> object:
-    return verdicts.from_json(data, Digest(_VERDICT["digest"]), _VERDICT["repository"], _VERDICT["beliefs"])
+    return verdict_cache.from_json(
+        data, Digest(_VERDICT["digest"]), _VERDICT["repository"], _VERDICT["beliefs"]
+    )
 
 
 def _conversation(folder: Path) -> tuple[Target, ...]:
@@ -371,10 +369,10 @@ def _conversation(folder: Path) -> tuple[Target, ...]:
             "helpers' answers",
             3,
             [_HELPER],
-            partial(helpers.parse_answer, program="helper", server=_HOST),
+            partial(login_helpers.parse_answer, program="helper", server=_HOST),
             unauthorized,
         ),
-        Target("tokens", 7, _TOKENS, partial(authentication.parse_token, host=_HOST), (Refused,)),
+        Target("tokens", 7, _TOKENS, partial(challenges.parse_token, host=_HOST), (Refused,)),
         Target("challenges", 7, _CHALLENGES, _challenge, (Unauthorized, Refused), _text),
         Target("tags", 4, [b'{"name": "rig/image", "tags": ["v1", "v2", "latest"]}'], _tags, (Refused,)),
         Target("links", 5, _LINKS, _link, (Refused,), _text),
@@ -389,17 +387,17 @@ def _login(file: Path, data: bytes) -> object:
 
 
 def _challenge(data: bytes) -> object:
-    challenge = authentication.parse_challenge(data.decode("utf-8", "surrogatepass"), host=_HOST)
-    authentication.refuse_unsafe_realm(challenge, host=_HOST, secure=True)
+    challenge = challenges.parse_challenge(data.decode("utf-8", "surrogatepass"), host=_HOST)
+    challenges.refuse_unsafe_realm(challenge, host=_HOST, secure=True)
     return challenge
 
 
 def _tags(data: bytes) -> object:
-    return registry.read_tags(_answer(data, ""), _REPOSITORY)
+    return client.read_tags(_answer(data, ""), _REPOSITORY)
 
 
 def _link(data: bytes) -> object:
-    return registry.next_page(_answer(b"", data.decode("latin-1")), Ask(_REPOSITORY, "tags/list"))
+    return client.next_page(_answer(b"", data.decode("latin-1")), Ask(_REPOSITORY, "tags/list"))
 
 
 def _http(data: bytes) -> object:
@@ -411,7 +409,7 @@ def _http(data: bytes) -> object:
 
 
 def _wait(data: bytes) -> object:
-    return answers.retry_after(data.decode("latin-1"))
+    return bodies.retry_after(data.decode("latin-1"))
 
 
 def _answer(body: bytes, link: str) -> Answer:

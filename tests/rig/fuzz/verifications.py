@@ -39,10 +39,10 @@ from schedkit.model.images.references import Descriptor, Digest
 from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust.policy import Exactly, Identity, NamedFile, Refusal, Rule, TrustPolicy, Verified
 from schedkit.oci.errors import RegistryError
-from schedkit.oci.parsing import quiet
-from schedkit.oci.sources import Content
-from schedkit.oci.trustedroots import InvalidRoot, parse_root
-from schedkit.oci.verification import verify
+from schedkit.oci.images.sources import Content
+from schedkit.oci.sigstore.strict import quiet
+from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
+from schedkit.oci.sigstore.verify import verify
 
 REFUSALS = (Refusal, RegistryError, InvalidRoot)
 _GOOD = (

@@ -26,7 +26,7 @@ from rig.fuzz import targets, verifications
 from rig.fuzz.mutations import Mutator
 from rig.fuzz.targets import Corpus, Target
 from schedkit.model.trust.policy import Refusal
-from schedkit.oci import signatures, trustedroots
+from schedkit.oci.sigstore import keys, trusted_root
 
 LONGEST_S = 1.0
 MOST_MIB = 100
@@ -73,7 +73,7 @@ class Tally:
     cases: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     steps: Counter[int] = field(default_factory=Counter)
-    signatures: int = 0
+    keys: int = 0
     """Whole verifications in which the signer's signature was checked."""
     logs: int = 0
     """Whole verifications in which the signature of a log was checked."""
@@ -137,8 +137,8 @@ class Judge:
         self._checks: Counter[str] = Counter()
         self._rest_mib = _peak_mib()
         # verification asks the module for it; what checks logs has its own name for it
-        vars(trustedroots)["is_signed"] = self._counting(signatures.is_signed, "log")
-        vars(signatures)["is_signed"] = self._counting(signatures.is_signed, "signer")
+        vars(trusted_root)["is_signed"] = self._counting(keys.is_signed, "log")
+        vars(keys)["is_signed"] = self._counting(keys.is_signed, "signer")
 
     def _counting(self, check: Callable[..., bool], whose: str) -> Callable[..., bool]:
         def counted(*words: object, **flags: bool) -> bool:

@@ -113,7 +113,7 @@ class Verified:
 
     def __post_init__(self, proof: object) -> None:
         if proof is not _PROOF:
-            raise TypeError("only verification makes a Verified: call schedkit.oci.verification.verify")
+            raise TypeError("only verification makes a Verified: call schedkit.oci.sigstore.verify.verify")
 
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("a Verified has no variants: whoever asks for one must get what verification made")

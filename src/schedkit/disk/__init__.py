@@ -1,0 +1,1 @@
+"""Files that are whole or absent, in folders that nobody else can write to."""

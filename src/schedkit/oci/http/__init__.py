@@ -1,0 +1,1 @@
+"""HTTP over TCP and TLS: proxies, deadlines, bounded bodies."""

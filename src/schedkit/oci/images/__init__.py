@@ -1,0 +1,1 @@
+"""Images wherever they lie: ports, layouts, copies, layers."""

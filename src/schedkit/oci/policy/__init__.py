@@ -1,0 +1,1 @@
+"""Trust on disk: policies, trusted roots, kept verdicts."""

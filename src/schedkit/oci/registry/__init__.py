@@ -1,0 +1,1 @@
+"""One registry: reading, writing, logging in, its mirrors."""

@@ -1,0 +1,1 @@
+"""The verifier: steps in `verify`, each in its module."""
