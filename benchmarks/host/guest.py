@@ -33,7 +33,7 @@ from rig import contents, images, polling, schedext, schedulers
 from rig.errors import RigError
 from rig.podman import Podman
 from rig.progress import say
-from schedkit.runtimes.podman import Podman as Runtime
+from schedkit.runtimes.podman.client import Podman as Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.main import VERBS
 

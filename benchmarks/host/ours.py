@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.host.courses import CALLED
 from benchmarks.host.kernellog import mark
-from schedkit.runtimes.unixhttp import Answer, Request, Server
+from schedkit.runtimes.podman.http import Answer, Request, Server
 from schedkit.schedctl.main import main as schedctl
 
 

@@ -13,8 +13,8 @@ from rig import contents, images
 from rig.containerd import Containerd
 from rig.errors import RigError, Unavailable
 from rig.podman import Podman
-from schedkit.runtimes.containerd import Containerd as ContainerdRuntime
-from schedkit.runtimes.podman import Podman as PodmanRuntime
+from schedkit.runtimes.containerd.client import Containerd as ContainerdRuntime
+from schedkit.runtimes.podman.client import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import wiring

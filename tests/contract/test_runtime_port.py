@@ -20,9 +20,8 @@ import pytest
 from rig import contents, images, polling, processes
 from rig.containerd import Containerd as ContainerdService
 from rig.podman import Podman as PodmanService
-from schedkit.runtimes.containerd import Containerd
+from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.containers import State, Stream
-from schedkit.runtimes.contents import ImageContent, Progress
 from schedkit.runtimes.errors import (
     BrokenImageError,
     DiskFullError,
@@ -34,7 +33,8 @@ from schedkit.runtimes.errors import (
     StartError,
     WrongPlatformError,
 )
-from schedkit.runtimes.podman import Podman
+from schedkit.runtimes.image_content import ImageContent, Progress
+from schedkit.runtimes.podman.client import Podman
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Spec
 

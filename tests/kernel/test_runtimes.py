@@ -13,8 +13,8 @@ from rig.errors import RigError
 from rig.podman import Podman
 from schedkit.kernel.observation import observe
 from schedkit.model.host.status import OurContainer, OwnerKind, Status, judge
-from schedkit.runtimes.containerd import Containerd as ContainerdRuntime
-from schedkit.runtimes.podman import Podman as PodmanRuntime
+from schedkit.runtimes.containerd.client import Containerd as ContainerdRuntime
+from schedkit.runtimes.podman.client import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import LeastPrivilege, Privileged, Spec
 

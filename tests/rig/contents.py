@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rig import images
 from rig.distribution import digest_of
-from schedkit.runtimes.contents import ImageContent
+from schedkit.runtimes.image_content import ImageContent
 
 _PIECE_BYTES = 1 << 16
 

@@ -13,9 +13,9 @@ from typing import Any
 import grpc
 import pytest
 
-from schedkit.runtimes.containerd import Containerd
-from schedkit.runtimes.containerdcalls import CallError
-from schedkit.runtimes.containerdrpc import Rpc
+from schedkit.runtimes.containerd.calls import CallError
+from schedkit.runtimes.containerd.client import Containerd
+from schedkit.runtimes.containerd.rpc import Rpc
 from schedkit.runtimes.containers import State
 from schedkit.runtimes.errors import (
     BrokenImageError,

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.runtimes.containerd import Containerd
-from schedkit.runtimes.contents import ImageContent, digest_of, this_architecture
+from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.errors import (
     HungUpError,
     NoSocketError,
@@ -23,8 +22,9 @@ from schedkit.runtimes.errors import (
     SilentError,
     TooOldError,
 )
-from schedkit.runtimes.podman import Podman
-from schedkit.runtimes.unixhttp import Request, Server
+from schedkit.runtimes.image_content import ImageContent, digest_of, this_architecture
+from schedkit.runtimes.podman.client import Podman
+from schedkit.runtimes.podman.http import Request, Server
 
 Reply = Callable[[socket.socket], None]
 

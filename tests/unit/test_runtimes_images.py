@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rig import contents, images
-from schedkit.runtimes.archives import archive
-from schedkit.runtimes.containerdimages import chain_id
-from schedkit.runtimes.contents import ImageContent, Meter, Progress, parts_of
+from schedkit.runtimes.containerd.images import chain_id
 from schedkit.runtimes.errors import BrokenImageError, WrongPlatformError
+from schedkit.runtimes.image_content import ImageContent, Meter, Progress, parts_of
+from schedkit.runtimes.podman.archive import archive
 
 
 @pytest.fixture

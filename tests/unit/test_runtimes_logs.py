@@ -15,10 +15,10 @@ from typing import BinaryIO
 import pytest
 
 from rig import polling
-from schedkit.runtimes import containerdinput, keptlogs, logkeeper
+from schedkit.runtimes.containerd import log_files, log_keeper, stdin
 from schedkit.runtimes.containers import Output, Stream
 
-_PROGRAM = Path(logkeeper.__file__)
+_PROGRAM = Path(log_keeper.__file__)
 # as containerd's shim does it: the streams as 3 and 4, and 5 to say that it is ready
 _STARTED = """
 import os, sys
@@ -71,10 +71,10 @@ def text(outputs: Iterator[Output]) -> bytes:
 def test_both_streams_are_kept_in_their_order(tmp_path: Path) -> None:
     with keeping(tmp_path) as keeper:
         os.write(keeper.out, b"one\n")
-        assert list(keptlogs.read(keeper.folder)) == [Output(Stream.STDOUT, b"one\n")]
+        assert list(log_files.read(keeper.folder)) == [Output(Stream.STDOUT, b"one\n")]
         os.write(keeper.err, b"two\n")
 
-        kept = list(keptlogs.read(keeper.folder))
+        kept = list(log_files.read(keeper.folder))
 
     assert kept == [Output(Stream.STDOUT, b"one\n"), Output(Stream.STDERR, b"two\n")]
 
@@ -83,7 +83,7 @@ def test_what_was_written_before_the_question_is_in_the_answer(tmp_path: Path) -
     with keeping(tmp_path) as keeper:
         for number in range(200):
             os.write(keeper.out, b"%d\n" % number)
-            assert text(keptlogs.read(keeper.folder, tail=1)) == b"%d\n" % number
+            assert text(log_files.read(keeper.folder, tail=1)) == b"%d\n" % number
 
 
 def test_a_line_in_pieces_is_one_line_again(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_line_in_pieces_is_one_line_again(tmp_path: Path) -> None:
             os.write(keeper.out, piece)
         keeper.end()
 
-    assert text(keptlogs.read(keeper.folder)) == b"begun\n" + long + b"\nwithout an end"
+    assert text(log_files.read(keeper.folder)) == b"begun\n" + long + b"\nwithout an end"
 
 
 def test_any_bytes_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -101,25 +101,25 @@ def test_any_bytes_are_kept_as_they_are(tmp_path: Path) -> None:
     with keeping(tmp_path) as keeper:
         os.write(keeper.out, said)
 
-        assert text(keptlogs.read(keeper.folder)) == said
+        assert text(log_files.read(keeper.folder)) == said
 
 
 def test_the_end_of_endless_output_is_kept_and_no_more_than_the_limit(tmp_path: Path) -> None:
     line = b"y" * 9999 + b"\n"
     with keeping(tmp_path) as keeper:
-        for _ in range(3 * logkeeper.FILE_LIMIT_BYTES // len(line)):
+        for _ in range(3 * log_keeper.FILE_LIMIT_BYTES // len(line)):
             os.write(keeper.out, line)
         os.write(keeper.out, b"the end\n")
         keeper.end()
 
     sizes = [file.stat().st_size for file in keeper.folder.glob("log*")]
     assert len(sizes) == 2
-    assert sum(sizes) <= 2 * logkeeper.FILE_LIMIT_BYTES
-    assert text(keptlogs.read(keeper.folder)).endswith(line + b"the end\n")
+    assert sum(sizes) <= 2 * log_keeper.FILE_LIMIT_BYTES
+    assert text(log_files.read(keeper.folder)).endswith(line + b"the end\n")
 
 
 def test_a_follower_misses_nothing_when_files_change_places(tmp_path: Path) -> None:
-    lines = [b"%06d %s\n" % (number, b"z" * 990) for number in range(3 * logkeeper.FILE_LIMIT_BYTES // 1000)]
+    lines = [b"%06d %s\n" % (number, b"z" * 990) for number in range(3 * log_keeper.FILE_LIMIT_BYTES // 1000)]
     waiting = iter(lines)
     with keeping(tmp_path) as keeper:
 
@@ -129,7 +129,7 @@ def test_a_follower_misses_nothing_when_files_change_places(tmp_path: Path) -> N
             os.write(keeper.out, b"".join(some))
             return not some
 
-        followed = text(keptlogs.read(keeper.folder, ended=write_some))
+        followed = text(log_files.read(keeper.folder, ended=write_some))
 
     assert followed == b"".join(lines)
 
@@ -137,7 +137,7 @@ def test_a_follower_misses_nothing_when_files_change_places(tmp_path: Path) -> N
 def test_only_the_last_lines_and_then_what_follows(tmp_path: Path) -> None:
     with keeping(tmp_path) as keeper:
         os.write(keeper.out, b"1\n2\n3\n")
-        follower = keptlogs.read(keeper.folder, tail=1, ended=lambda: True)
+        follower = log_files.read(keeper.folder, tail=1, ended=lambda: True)
         assert next(follower).data == b"3\n"
         os.write(keeper.out, b"4\n")
 
@@ -149,7 +149,7 @@ def test_it_ends_with_both_streams_and_not_by_a_signal(tmp_path: Path) -> None:
         keeper.process.send_signal(signal.SIGTERM)
         os.close(keeper.err)
         os.write(keeper.out, b"still here\n")
-        assert text(keptlogs.read(keeper.folder)) == b"still here\n"
+        assert text(log_files.read(keeper.folder)) == b"still here\n"
 
         assert keeper.end() == 0
 
@@ -190,13 +190,13 @@ def test_what_was_never_kept_is_empty(tmp_path: Path, present: bool) -> None:
     if present:
         folder.mkdir()
 
-    assert list(keptlogs.read(folder)) == []
+    assert list(log_files.read(folder)) == []
 
 
 _LINE = b"2026-01-01T00:00:00.000000000Z stdout F %d\n"
 
 
-class Rotating(keptlogs.Files):
+class Rotating(log_files.Files):
     """Files that change places at the worst moment: all was read, and a successor is looked for next."""
 
     def successor(self) -> BinaryIO | None:
@@ -226,17 +226,17 @@ def test_half_a_line_of_a_full_disk_is_not_left(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", words, str(_PROGRAM.parent), str(tmp_path)], check=True, timeout=20)
 
-    assert text(keptlogs.read(tmp_path)) == b"a" * 60 + b"\nc\n"
+    assert text(log_files.read(tmp_path)) == b"a" * 60 + b"\nc\n"
 
 
 def test_what_no_keeper_wrote_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(_LINE % 1 + b"\n2026 nonsense\n2026 stdX F x\n\xff\n" + _LINE % 2)
 
-    assert text(keptlogs.read(tmp_path)) == b"1\n2\n"
+    assert text(log_files.read(tmp_path)) == b"1\n2\n"
 
 
 def test_with_input_what_a_task_writes_is_kept_until_its_end(tmp_path: Path) -> None:
-    with containerdinput.kept(_PROGRAM, tmp_path, "one") as fifos:
+    with stdin.kept(_PROGRAM, tmp_path, "one") as fifos:
         writing = [os.open(fifos[each], os.O_WRONLY) for each in ("stdout", "stderr")]
 
     for descriptor, text in zip(writing, (b"to be kept\n", b"this, too\n"), strict=True):
@@ -244,13 +244,13 @@ def test_with_input_what_a_task_writes_is_kept_until_its_end(tmp_path: Path) -> 
         os.close(descriptor)
 
     polling.until(lambda: not _keepers(tmp_path), "the keeper has ended")
-    found = {one.stream: one.data for one in keptlogs.read(tmp_path / "one")}
+    found = {one.stream: one.data for one in log_files.read(tmp_path / "one")}
     assert found == {Stream.STDOUT: b"to be kept\n", Stream.STDERR: b"this, too\n"}
 
 
 def test_with_input_no_keeper_outlives_a_creation_that_failed(tmp_path: Path) -> None:
     def create() -> None:
-        with containerdinput.kept(_PROGRAM, tmp_path, "one"):
+        with stdin.kept(_PROGRAM, tmp_path, "one"):
             assert _keepers(tmp_path)
             raise ConnectionAbortedError
 

@@ -15,7 +15,7 @@ import pytest
 
 from schedkit.runtimes.containers import State
 from schedkit.runtimes.errors import NoSuchContainerError, NotAnsweringError, RefusedError
-from schedkit.runtimes.podman import Podman
+from schedkit.runtimes.podman.client import Podman
 from schedkit.runtimes.specs import Spec
 
 OURS = {"provider": "schedkit"}

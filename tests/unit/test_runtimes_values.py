@@ -12,18 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.runtimes import ocispec, podmanjson, podmanspec
+from schedkit.runtimes.containerd import oci_spec
+from schedkit.runtimes.containerd.log_keeper import FILE_LIMIT_BYTES
 from schedkit.runtimes.containers import Exit, Output, State, Stream
 from schedkit.runtimes.errors import DiskFullError, RefusedError, StartError, not_started, refusal
-from schedkit.runtimes.logkeeper import FILE_LIMIT_BYTES
+from schedkit.runtimes.podman import answers, create_body
 from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Network, Spec
 
 SPEC = Spec(name="fifo", image="registry.example/fifo@sha256:0")
-PROGRAM = ocispec.Program(("/fifo",), ("--default",), ("PATH=/usr/bin", "KIND=image"))
+PROGRAM = oci_spec.Program(("/fifo",), ("--default",), ("PATH=/usr/bin", "KIND=image"))
 
 
-def rendered(spec: Spec, program: ocispec.Program = PROGRAM) -> dict[str, dict[str, object]]:
-    return ocispec.render(spec, program, cgroup="/schedkit/fifo", grantable=("CAP_BPF", "CAP_SYS_ADMIN"))
+def rendered(spec: Spec, program: oci_spec.Program = PROGRAM) -> dict[str, dict[str, object]]:
+    return oci_spec.render(spec, program, cgroup="/schedkit/fifo", grantable=("CAP_BPF", "CAP_SYS_ADMIN"))
 
 
 @pytest.mark.parametrize(
@@ -60,28 +61,26 @@ class TestPodman:
         }
 
     def test_an_inspection_is_read(self) -> None:
-        found = podmanjson.container(self.inspected())
+        found = answers.container(self.inspected())
 
         assert (found.state, found.pid, found.exit, found.labels) == (State.RUNNING, 12, None, {})
         assert found.started_at == datetime(2026, 1, 2, 2, 4, 5, 123456, UTC)
 
     @pytest.mark.parametrize("status", ["paused", "stopping"])
     def test_what_still_has_a_process_runs(self, status: str) -> None:
-        assert podmanjson.container(self.inspected(Status=status)).state is State.RUNNING
+        assert answers.container(self.inspected(Status=status)).state is State.RUNNING
 
     def test_a_state_of_a_later_podman_is_unknown(self) -> None:
-        assert podmanjson.container(self.inspected(Status="teleporting")).state is State.UNKNOWN
+        assert answers.container(self.inspected(Status="teleporting")).state is State.UNKNOWN
 
     def test_memory_that_ran_out_is_seen(self) -> None:
-        ended = podmanjson.container(
-            self.inspected(Status="exited", Pid=0, ExitCode=137, OOMKilled=True)
-        ).exit
+        ended = answers.container(self.inspected(Status="exited", Pid=0, ExitCode=137, OOMKilled=True)).exit
 
         assert ended == Exit(137, None, out_of_memory=True)
 
     def test_without_privileges_it_asks_for_the_capabilities_alone(self) -> None:
         body = json.loads(
-            podmanspec.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))), "0")
+            create_body.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))), "0")
         )
 
         assert (body["cap_drop"], body["cap_add"], body["read_only_filesystem"]) == (
@@ -92,7 +91,7 @@ class TestPodman:
         assert "privileged" not in body
 
     def test_its_containers_are_marked_as_those_of_the_go_schedctl(self) -> None:
-        body = json.loads(podmanspec.create_body(SPEC, "0"))
+        body = json.loads(create_body.create_body(SPEC, "0"))
 
         assert body["labels"] == {"provider": "schedkit", "org.schedkit.creation": "0"}
 
@@ -104,14 +103,14 @@ class TestPodman:
         cuts = sorted(data.draw(st.sets(st.integers(0, len(frames)))))
         pieces = [frames[start:end] for start, end in zip([0, *cuts], [*cuts, len(frames)], strict=True)]
 
-        heard = list(podmanjson.outputs(pieces))
+        heard = list(answers.outputs(pieces))
 
         for stream in Stream:
             whole = b"".join(text for kind, text in said if kind is stream)
             assert b"".join(one.data for one in heard if one.stream is stream) == whole
 
     def test_an_unfinished_frame_is_still_shown(self) -> None:
-        assert list(podmanjson.outputs([b"\2\0\0\0\0\0\0\x09half"])) == [Output(Stream.STDERR, b"half")]
+        assert list(answers.outputs([b"\2\0\0\0\0\0\0\x09half"])) == [Output(Stream.STDERR, b"half")]
 
     @pytest.mark.parametrize(
         ("body", "reason"),
@@ -124,7 +123,7 @@ class TestPodman:
         ],
     )
     def test_a_reason_is_found_in_any_body(self, body: bytes, reason: str) -> None:
-        assert podmanjson.reason(body) == reason
+        assert answers.reason(body) == reason
 
 
 class TestContainerd:
@@ -170,19 +169,19 @@ class TestContainerd:
         ("text", "ids"), [("", (0, 0)), ("root", (0, 0)), ("5", (5, 0)), ("5:6", (5, 6))]
     )
     def test_users_are_numbers(self, text: str, ids: tuple[int, int]) -> None:
-        user = rendered(SPEC, ocispec.Program(user=text))["process"]["user"]
+        user = rendered(SPEC, oci_spec.Program(user=text))["process"]["user"]
 
         assert user == {"uid": ids[0], "gid": ids[1]}
 
     def test_a_user_by_name_is_refused(self) -> None:
         with pytest.raises(RefusedError, match="wants to run as the user 'nobody'"):
-            rendered(SPEC, ocispec.Program(user="nobody"))
+            rendered(SPEC, oci_spec.Program(user="nobody"))
 
     def test_an_image_without_any_settings_is_read(self) -> None:
-        assert ocispec.parse_program(b'{"config": null}') == ocispec.Program()
+        assert oci_spec.parse_program(b'{"config": null}') == oci_spec.Program()
 
     def test_capabilities_are_read_from_a_set(self) -> None:
-        assert ocispec.granted(1 << 39 | 1 << 21 | 1) == ("CAP_CHOWN", "CAP_SYS_ADMIN", "CAP_BPF")
+        assert oci_spec.granted(1 << 39 | 1 << 21 | 1) == ("CAP_CHOWN", "CAP_SYS_ADMIN", "CAP_BPF")
 
 
 def test_a_full_disk_is_told_from_other_refusals() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from schedkit.runtimes.containers import Container, Exit, Output, Stopped
-from schedkit.runtimes.contents import ImageContent, Progress
+from schedkit.runtimes.image_content import ImageContent, Progress
 from schedkit.runtimes.specs import Spec
 
 

@@ -13,7 +13,7 @@ from schedkit.model.images.references import Descriptor, Platform, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
 from schedkit.oci.images.sources import Content, Source
-from schedkit.runtimes.contents import ImageContent
+from schedkit.runtimes.image_content import ImageContent
 from schedkit.schedctl.errors import Problem
 
 _OTHER_IMAGE = "choose an image that is published for this platform"

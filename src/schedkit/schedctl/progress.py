@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from schedkit.runtimes.contents import Progress
+from schedkit.runtimes.image_content import Progress
 from schedkit.schedctl.errors import printable
 
 _MB = 1_000_000

@@ -51,10 +51,10 @@ def runtime(settings: Settings, driver: str) -> Runtime:
     """The runtime of that driver."""
     socket = socket_of(settings, driver)
     if driver == "podman":
-        from schedkit.runtimes.podman import Podman  # noqa: PLC0415 - see above
+        from schedkit.runtimes.podman.client import Podman  # noqa: PLC0415 - see above
 
         return Podman(socket)
-    from schedkit.runtimes.containerd import Containerd  # noqa: PLC0415 - as above
+    from schedkit.runtimes.containerd.client import Containerd  # noqa: PLC0415 - as above
 
     return Containerd(socket)
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schedkit.runtimes.containerdcalls import CallError, Calls
-from schedkit.runtimes.contents import Blob, ImageContent, Meter, Parts, digest_of, whole_layer
+from schedkit.runtimes.containerd.calls import CallError, Calls
 from schedkit.runtimes.errors import BrokenImageError, ContainerRuntimeError
+from schedkit.runtimes.image_content import Blob, ImageContent, Meter, Parts, digest_of, whole_layer
 
 SNAPSHOTTER = "overlayfs"
 _UNPACK_TIMEOUT_S = 600

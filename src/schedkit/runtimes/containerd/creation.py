@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from schedkit.runtimes import containerdimages, containerdinput, keptlogs, ocispec
-from schedkit.runtimes.containerdcalls import CallError, Calls
+from schedkit.runtimes.containerd import images, log_files, oci_spec, stdin
+from schedkit.runtimes.containerd.calls import CallError, Calls
 from schedkit.runtimes.containers import CREATION_LABEL, PROVIDER_LABEL
 from schedkit.runtimes.errors import NameTakenError, RefusedError
 from schedkit.runtimes.specs import Spec
@@ -22,14 +22,14 @@ _SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
 def create_record(rpc: Calls, namespace: str, spec: Spec, mark: str) -> None:
     """The container and its filesystem; after a failure the record, if there is one, carries the mark."""
-    config, chain = containerdimages.config_of(rpc, spec.image)
-    rendered = ocispec.render(
+    config, chain = images.config_of(rpc, spec.image)
+    rendered = oci_spec.render(
         spec,
-        ocispec.parse_program(config),
+        oci_spec.parse_program(config),
         cgroup=f"/{namespace}/{spec.name}",
-        grantable=ocispec.granted(_own_capabilities()),
+        grantable=oci_spec.granted(_own_capabilities()),
     )
-    with containerdimages.lease(rpc) as held:
+    with images.lease(rpc) as held:
         _record(rpc, spec, rendered, mark, held)
         rpc.call("Snapshots.Prepare", parent=chain, lease=held, **_snapshot(spec.name))
 
@@ -48,9 +48,9 @@ def create_task(
     except OSError as error:
         hint = f"see what is in the way at {logs}"
         raise RefusedError(f"the output of {name} cannot be kept: {error}", hint) from error
-    keptlogs.remove(logs / name)  # of an earlier container of that name
+    log_files.remove(logs / name)  # of an earlier container of that name
     mounts = rpc.call("Snapshots.Mounts", **(snapshot or _snapshot(name))).mounts
-    with containerdinput.kept(KEEPER, logs, name) if has_input else nullcontext(_keeper(logs)) as streams:
+    with stdin.kept(KEEPER, logs, name) if has_input else nullcontext(_keeper(logs)) as streams:
         rpc.call("Tasks.Create", container_id=name, rootfs=mounts, **streams)
 
 
@@ -68,7 +68,7 @@ def _record(rpc: Calls, spec: Spec, rendered: dict[str, Any], mark: str, held: s
         "labels": {**spec.labels, CREATION_LABEL: mark, **dict([PROVIDER_LABEL])},
         "runtime": {"name": "io.containerd.runc.v2"},
         "spec": {"type_url": _SPEC_TYPE, "value": json.dumps(rendered).encode()},
-        "snapshotter": containerdimages.SNAPSHOTTER,
+        "snapshotter": images.SNAPSHOTTER,
         "snapshot_key": spec.name,
     }
     try:
@@ -81,7 +81,7 @@ def _record(rpc: Calls, spec: Spec, rendered: dict[str, Any], mark: str, held: s
 
 
 def _snapshot(key: str) -> dict[str, Any]:
-    return {"snapshotter": containerdimages.SNAPSHOTTER, "key": key}
+    return {"snapshotter": images.SNAPSHOTTER, "key": key}
 
 
 def _own_capabilities() -> int:

@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedkit.runtimes import keptlogs, sockets
-from schedkit.runtimes.containerdcalls import CallError, Calls
+from schedkit.runtimes import sockets
+from schedkit.runtimes.containerd import log_files
+from schedkit.runtimes.containerd.calls import CallError, Calls
 from schedkit.runtimes.containers import (
     CREATION_LABEL,
     KILL_TIMEOUT_S,
@@ -42,7 +43,7 @@ from schedkit.runtimes.errors import (
 )
 
 if TYPE_CHECKING:
-    from schedkit.runtimes.contents import ImageContent, Progress
+    from schedkit.runtimes.image_content import ImageContent, Progress
     from schedkit.runtimes.specs import Spec
 
 LOGS = Path("/var/log/schedkit/containerd")
@@ -79,24 +80,24 @@ class Containerd:
 
     def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
-        from schedkit.runtimes import containerdimages  # noqa: PLC0415 - `status` goes without
-        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - as above
+        from schedkit.runtimes.containerd import images  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.image_content import Meter, parts_of  # noqa: PLC0415 - as above
 
         parts = parts_of(image)
         with self._doing(f"to load {image.reference}"):
-            containerdimages.load(self._rpc, image, parts, Meter(parts, progress))
+            images.load(self._rpc, image, parts, Meter(parts, progress))
 
     def create(self, spec: Spec) -> Container:
         """Prepare everything up to the start of the program; after a failure nothing is left."""
-        from schedkit.runtimes import containerdcreation  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.containerd import creation  # noqa: PLC0415 - `status` goes without
 
         if not self.has_image(spec.image):
             raise ImageMissingError(f"containerd does not have {spec.image}", "load it first")
         mark = os.urandom(16).hex()
         try:
             with self._doing(f"to create {spec.name}"):
-                containerdcreation.create_record(self._rpc, self._namespace, spec, mark)
-            containerdcreation.create_task(self._rpc, spec.name, self._logs, has_input=spec.has_input)
+                creation.create_record(self._rpc, self._namespace, spec, mark)
+            creation.create_task(self._rpc, spec.name, self._logs, has_input=spec.has_input)
             return self.inspect(spec.name)
         except CallError as error:
             self._undo_creation(spec.name, mark)
@@ -139,13 +140,13 @@ class Containerd:
         if not folder.is_dir():
             hint = f"only the output of containers that this schedctl started is kept, in {self._logs}"
             raise LogsMissingError(f"nobody kept the output of {container}", hint)
-        return keptlogs.read(folder, tail=tail, ended=self._end_of(container) if follow else None)
+        return log_files.read(folder, tail=tail, ended=self._end_of(container) if follow else None)
 
     def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
         """What its program writes, as it comes and until its end; see the port about `stdin`."""
         output = self.logs(container, follow=True)
         if stdin is not None:
-            from schedkit.runtimes import containerdinput  # noqa: PLC0415 - `status` goes without
+            from schedkit.runtimes.containerd import stdin as containerdinput  # noqa: PLC0415 - `status` goes without
 
             containerdinput.feed(self._rpc, container, self._folder(container), stdin)
         return output
@@ -184,13 +185,13 @@ class Containerd:
                 key = {"snapshotter": record.container.snapshotter, "key": record.container.snapshot_key}
                 self._found("Containers.Delete", id=container)
                 self._found("Snapshots.Remove", **key)
-        keptlogs.remove(self._folder(container))
+        log_files.remove(self._folder(container))
 
     @cached_property
     def _rpc(self) -> Calls:
         sockets.connect(self._socket, self.name).close()  # gRPC would only say that it cannot connect
         try:
-            from schedkit.runtimes.containerdrpc import Rpc  # noqa: PLC0415 - slow, and not always installed
+            from schedkit.runtimes.containerd.rpc import Rpc  # noqa: PLC0415 - slow, and not always installed
         except ImportError as error:
             hint = "install it: pip install 'schedkit[containerd]'"
             raise MissingSupportError(f"containerd is spoken to over gRPC: {error}", hint) from error
@@ -221,13 +222,13 @@ class Containerd:
 
     def _renew_task(self, record: Any) -> None:  # noqa: ANN401 - a class made at run time
         """Prepare the program again if it has ended: a task runs once."""
-        from schedkit.runtimes import containerdcreation  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.containerd import creation  # noqa: PLC0415 - `status` goes without
 
         task = self._found("Tasks.Get", container_id=record.id)
         if task and dict(enumerate(_STATES)).get(task.process.status) is State.EXITED:
             self._found("Tasks.Delete", container_id=record.id)
             snapshot = {"snapshotter": record.snapshotter, "key": record.snapshot_key}
-            containerdcreation.create_task(self._rpc, record.id, self._logs, snapshot)
+            creation.create_task(self._rpc, record.id, self._logs, snapshot)
 
     def _delete_task(self, container: str) -> None:
         if self._found("Tasks.Get", container_id=container) is None:

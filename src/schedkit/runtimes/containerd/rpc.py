@@ -16,7 +16,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import MethodDescriptor
 
-from schedkit.runtimes.containerdcalls import CallError
+from schedkit.runtimes.containerd.calls import CallError
 from schedkit.runtimes.errors import NotAnsweringError, SilentError
 
 _DESCRIPTORS = Path(__file__).with_name("containerd.binpb")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode  # pathlib has imported it already
 
-from schedkit.runtimes import podmanjson
 from schedkit.runtimes.containers import (
     CREATION_LABEL,
     KILL_TIMEOUT_S,
@@ -37,10 +36,11 @@ from schedkit.runtimes.errors import (
     refusal,
     still_there,
 )
-from schedkit.runtimes.unixhttp import Answer, Request, Server
+from schedkit.runtimes.podman import answers
+from schedkit.runtimes.podman.http import Answer, Request, Server
 
 if TYPE_CHECKING:
-    from schedkit.runtimes.contents import ImageContent, Meter, Parts, Progress
+    from schedkit.runtimes.image_content import ImageContent, Meter, Parts, Progress
     from schedkit.runtimes.specs import Spec
 
 _API = "/v4.0.0/libpod"
@@ -89,7 +89,7 @@ class Podman:
 
     def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
-        from schedkit.runtimes.contents import Meter, parts_of  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.image_content import Meter, parts_of  # noqa: PLC0415 - `status` goes without
 
         parts = parts_of(image)
         meter = Meter(parts, progress)
@@ -104,7 +104,7 @@ class Podman:
 
     def _load(self, image: ImageContent, parts: Parts, meter: Meter) -> list[str]:
         """The names under which Podman says that it kept the image."""
-        from schedkit.runtimes.archives import archive  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.podman.archive import archive  # noqa: PLC0415 - `status` goes without
 
         body = archive(image, parts, meter)
         kind = {"Content-Type": "application/x-tar", "Connection": "close"}
@@ -147,7 +147,7 @@ class Podman:
         found = self._id(container)
         with self._about(found, "GET", "logs", wanted, timeout_s=None if follow else 60) as answer:
             self._require(answer, f"to show the output of {container}")
-            yield from podmanjson.outputs(answer.pieces())
+            yield from answers.outputs(answer.pieces())
 
     def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
         """What its program writes, as it comes and until its end; see the port about `stdin`."""
@@ -211,7 +211,7 @@ class Podman:
             self._require(answer, f"to remove {found}", found)
 
     def _create(self, spec: Spec, mark: str) -> str:
-        from schedkit.runtimes.podmanspec import create_body  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.podman.create_body import create_body  # noqa: PLC0415 - `status` goes without
 
         headers = {"Content-Type": "application/json", "Connection": "close"}
         body = create_body(spec, mark)
@@ -219,7 +219,7 @@ class Podman:
             if answer.status in _OK:
                 with self._understanding():
                     return str(self._said(answer, dict)["Id"])
-            said = podmanjson.reason(answer.read())
+            said = answers.reason(answer.read())
         if answer.status == _NOT_FOUND or "image not known" in said:
             raise ImageMissingError(f"Podman does not have {spec.image}: {said}", "load it first")
         if "already in use" in said:
@@ -230,12 +230,12 @@ class Podman:
     def _advance(self, found: str, step: str, name: str) -> None:
         with self._about(found, "POST", step) as answer:
             if answer.status not in (*_OK, _NOT_MODIFIED):
-                raise not_started(self.name, name, podmanjson.reason(answer.read()))
+                raise not_started(self.name, name, answers.reason(answer.read()))
 
     def _inspect(self, found: str) -> Container:
         said = _patiently(lambda: self._inspection(found))
         with self._understanding():
-            return podmanjson.container(said)
+            return answers.container(said)
 
     def _inspection(self, found: str) -> dict[str, Any]:
         with self._about(found, "GET", "json") as answer:
@@ -299,9 +299,9 @@ class Podman:
             return
         body = answer.read()
         # what goes while Podman looks at it is not its status 404, but an internal error
-        if found is not None and podmanjson.is_of_a_missing_container(body):
+        if found is not None and answers.is_of_a_missing_container(body):
             raise no_such_container(self.name, found)
-        raise refusal(self.name, doing, podmanjson.reason(body))
+        raise refusal(self.name, doing, answers.reason(body))
 
     def _said(self, answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - JSON
         """The answer, which is of that kind or an error."""
@@ -333,7 +333,7 @@ def _patiently(question: Callable[[], T]) -> T:
 
 def _attached(answer: Answer) -> Iterator[Output]:
     with answer:
-        yield from podmanjson.outputs(answer.raw())
+        yield from answers.outputs(answer.raw())
 
 
 def _quoted(name: str) -> str:

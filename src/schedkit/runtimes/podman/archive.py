@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from schedkit.runtimes.contents import Blob, ImageContent, Meter, Parts, whole_layer
+from schedkit.runtimes.image_content import Blob, ImageContent, Meter, Parts, whole_layer
 
 _BLOCK_BYTES = 512
 _LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'

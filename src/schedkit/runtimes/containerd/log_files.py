@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from schedkit.runtimes.containerd.log_keeper import DOOR
 from schedkit.runtimes.containers import Output, Stream
-from schedkit.runtimes.logkeeper import DOOR
 
 _STREAMS = {b"stdout": Stream.STDOUT, b"stderr": Stream.STDERR}
 _POLL_S = 0.02

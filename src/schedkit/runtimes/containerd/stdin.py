@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from schedkit.runtimes.containerdcalls import CallError, Calls
+from schedkit.runtimes.containerd.calls import CallError, Calls
 from schedkit.runtimes.errors import ContainerRuntimeError, RefusedError
 
 _STREAMS = ("stdin", "stdout", "stderr")

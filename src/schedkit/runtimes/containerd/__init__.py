@@ -1,0 +1,1 @@
+"""containerd behind the port, over its socket."""

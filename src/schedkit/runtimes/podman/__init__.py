@@ -1,0 +1,1 @@
+"""Podman behind the port, over its socket."""
