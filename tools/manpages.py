@@ -8,9 +8,9 @@ from pathlib import Path
 from commandtree import Described, summary, tree
 
 from schedkit import __version__
-from schedkit.schedctl.configuration import SYSTEM
-from schedkit.schedctl.errors import MEANINGS
-from schedkit.schedctl.settings import SETTINGS
+from schedkit.schedctl.problems.problem import MEANINGS
+from schedkit.schedctl.settings.files import SYSTEM
+from schedkit.schedctl.settings.table import SETTINGS
 
 FOLDER = Path("man")
 

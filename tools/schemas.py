@@ -9,27 +9,27 @@ from typing import Any
 import msgspec
 
 from schedkit.model.catalog import Document
-from schedkit.schedctl.catalog_publish import CatalogPublished
-from schedkit.schedctl.catalog_show import CatalogShown
-from schedkit.schedctl.catalog_update import CatalogUpdated
-from schedkit.schedctl.config import ConfigShown
-from schedkit.schedctl.doctor import Diagnosis
-from schedkit.schedctl.info import ImageInfo
-from schedkit.schedctl.launching import SchedulerRun
-from schedkit.schedctl.listing import Listing
-from schedkit.schedctl.mirror import Mirrored
-from schedkit.schedctl.package import Packaged
-from schedkit.schedctl.ps import Processes
-from schedkit.schedctl.pull import ImagePulled
-from schedkit.schedctl.reset import SchedulerReset
-from schedkit.schedctl.status import StatusShown
-from schedkit.schedctl.stop import ContainerStopped
-from schedkit.schedctl.supervise import SupervisionEnded
-from schedkit.schedctl.switch import SchedulerSwitched
-from schedkit.schedctl.trust_show import TrustShown
-from schedkit.schedctl.trust_update import TrustUpdated
-from schedkit.schedctl.verify import Signature
-from schedkit.schedctl.versions import Versions
+from schedkit.schedctl.verbs.catalog.list import Listing
+from schedkit.schedctl.verbs.catalog.publish import CatalogPublished
+from schedkit.schedctl.verbs.catalog.show import CatalogShown
+from schedkit.schedctl.verbs.catalog.update import CatalogUpdated
+from schedkit.schedctl.verbs.config import ConfigShown
+from schedkit.schedctl.verbs.images.info import ImageInfo
+from schedkit.schedctl.verbs.images.mirror import Mirrored
+from schedkit.schedctl.verbs.images.package import Packaged
+from schedkit.schedctl.verbs.images.pull import ImagePulled
+from schedkit.schedctl.verbs.images.verify import Signature
+from schedkit.schedctl.verbs.images.versions import Versions
+from schedkit.schedctl.verbs.machine.doctor import Diagnosis
+from schedkit.schedctl.verbs.machine.launch import SchedulerRun
+from schedkit.schedctl.verbs.machine.ps import Processes
+from schedkit.schedctl.verbs.machine.reset import SchedulerReset
+from schedkit.schedctl.verbs.machine.status import StatusShown
+from schedkit.schedctl.verbs.machine.stop import ContainerStopped
+from schedkit.schedctl.verbs.machine.supervise import SupervisionEnded
+from schedkit.schedctl.verbs.machine.switch import SchedulerSwitched
+from schedkit.schedctl.verbs.trust.show import TrustShown
+from schedkit.schedctl.verbs.trust.update import TrustUpdated
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CATALOG = Path("catalog/schema.json")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import schemas
 
-from schedkit.schedctl.errors import MEANINGS
-from schedkit.schedctl.settings import SETTINGS, Setting, Value
+from schedkit.schedctl.problems.problem import MEANINGS
+from schedkit.schedctl.settings.table import SETTINGS, Setting, Value
 
 
 def settings_table() -> str:

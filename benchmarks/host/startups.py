@@ -18,7 +18,7 @@ from schedkit.runtimes.podman.client import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import wiring
-from schedkit.schedctl.settings import DRIVERS, Settings
+from schedkit.schedctl.settings.table import DRIVERS, Settings
 
 INTERPRETER = "python -c pass"
 CLICK = "python -c 'import click'"

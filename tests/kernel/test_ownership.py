@@ -21,7 +21,7 @@ from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Proof, place_of
 from schedkit.model.host.status import OurContainer, OwnerKind, Status, judge
 from schedkit.model.kernel.log import ExitKind
-from schedkit.schedctl import ending
+from schedkit.schedctl.change import eject
 
 # on 6.x kernels the late end of an ejected link takes the next scheduler along
 pytestmark = pytest.mark.kernel("7", "6")
@@ -220,7 +220,7 @@ def test_a_pinned_scheduler_is_detached_by_its_link_and_the_next_survives_the_pi
     fifo.wait(EXIT_TIMEOUT_S)
     assert proved().hold is Hold.NOBODY
 
-    ending.eject(ROOT, is_blind=False)
+    eject.eject(ROOT, is_blind=False)
 
     schedext.await_disabled()
     assert [each.kind for each in kmsg.read(ROOT, after_seq=seen).exits] == [ExitKind.UNREG]

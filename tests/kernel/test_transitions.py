@@ -26,7 +26,7 @@ from rig.podman import Podman
 from rig.schedext import Launcher
 from schedkit.model.host import actions
 from schedkit.model.host.actions import Action
-from schedkit.schedctl.acting import Stage
+from schedkit.schedctl.change.executor import Stage
 from schedkit.schedctl.main import main
 
 pytestmark = pytest.mark.kernel("7")

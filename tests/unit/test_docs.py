@@ -10,8 +10,9 @@ import yaml
 
 from rig.consoles import Command, File, steps
 from schedkit.model.api.conditions import WARNINGS, Reason
-from schedkit.schedctl import configuration, wiring
-from schedkit.schedctl.switch import SchedulerSwitched
+from schedkit.schedctl import wiring
+from schedkit.schedctl.settings import files
+from schedkit.schedctl.verbs.machine.switch import SchedulerSwitched
 from schedkit.sked.reconcile import LOOK_AGAIN_S
 
 ROOT = Path(__file__).parents[2]
@@ -190,5 +191,5 @@ def test_the_page_about_removal_names_what_schedctl_and_its_unit_leave_behind() 
     removal = (ROOT / "docs/schedctl/install.md").read_text().partition("\n## Remove\n")[2]
     [cache] = re.findall("^CacheDirectory=(.+)$", unit, re.MULTILINE)
 
-    for place in (wiring.LOCK, configuration.SYSTEM.parent, Path("/var/cache") / cache):
+    for place in (wiring.LOCK, files.SYSTEM.parent, Path("/var/cache") / cache):
         assert f"`{place}`" in removal

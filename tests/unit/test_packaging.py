@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.schedctl.errors import ExitCode
 from schedkit.schedctl.main import main
-from schedkit.schedctl.run import command as run
+from schedkit.schedctl.problems.problem import ExitCode
+from schedkit.schedctl.verbs.machine.run import command as run
 
 ROOT = Path(__file__).parents[2]
 UNIT = (ROOT / "packaging/systemd/schedkit.service").read_text()

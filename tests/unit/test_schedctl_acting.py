@@ -29,10 +29,10 @@ from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, RefusedError, SilentError
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import ending
-from schedkit.schedctl.acting import Stage
-from schedkit.schedctl.errors import Problem
-from schedkit.schedctl.interruptions import ended_in_order
+from schedkit.schedctl.change import eject
+from schedkit.schedctl.change.executor import Stage
+from schedkit.schedctl.change.signals import ended_in_order
+from schedkit.schedctl.problems.problem import Problem
 
 OLD = Known("podman", "ab" * 32, "old", is_running=True, pid=7)
 STEPS: tuple[Action, ...] = (Create(), Stop(OLD, is_awaited=False), AwaitFree(), Start(), Discard(OLD))
@@ -276,7 +276,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     def begin(runtime: Runtime, until: HostObservation, then: HostObservation) -> tuple[Stage, World]:
         world = World(runtime, until, then)
         monkeypatch.setattr(observation, "observe", world.observe)
-        monkeypatch.setattr(ending, "eject", world.eject)
+        monkeypatch.setattr(eject, "eject", world.eject)
         played = stage(tmp_path, runtime)
         return played, world
 

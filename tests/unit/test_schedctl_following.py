@@ -16,9 +16,10 @@ from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import launching, wiring
-from schedkit.schedctl.acting import Stage
-from schedkit.schedctl.errors import Problem
+from schedkit.schedctl import wiring
+from schedkit.schedctl.change.executor import Stage
+from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.verbs.machine import launch
 
 OURS = Container("id", "fifo", "", None, {}, State.CREATED, datetime(2026, 1, 1, tzinfo=UTC))
 RUNNING = OURS._replace(state=State.RUNNING)
@@ -75,7 +76,7 @@ def test_what_has_ended_is_removed_and_nothing_else(
     runtime = Runtime(*looks)
 
     with pytest.raises(SystemExit) as end:
-        launching.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
+        launch.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
 
     assert (end.value.code, runtime.asked) == (3, asked)
 
@@ -92,7 +93,7 @@ def test_an_interruption_ends_what_was_started_here(
     played.outputs = interrupted()
 
     with pytest.raises(SystemExit):
-        launching.follow(played, runtime)  # type: ignore[arg-type]  # all that is asked for
+        launch.follow(played, runtime)  # type: ignore[arg-type]  # all that is asked for
 
     assert runtime.asked == asked
 
@@ -106,7 +107,7 @@ def test_a_scheduler_that_stays_in_the_kernel_when_its_program_has_ended_is_name
     runtime = Runtime(EXITED)
 
     with pytest.raises(Problem, match="the kernel still runs fifo") as met:
-        launching.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
+        launch.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
 
     assert "schedctl reset" in met.value.remedy
 

@@ -16,15 +16,16 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from schedkit.model.catalog import InvalidCatalog
-from schedkit.schedctl import main, results, terminal
-from schedkit.schedctl.errors import ExitCode, Problem, explain, printable
-from schedkit.schedctl.output import Answer, Block, Fields, Table, answering, render
+from schedkit.schedctl import main
+from schedkit.schedctl.answers import result, terminal
+from schedkit.schedctl.answers.answer import Answer, Block, Fields, Table, answering, render
+from schedkit.schedctl.problems.problem import ExitCode, Problem, explain, printable
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 HEAVY = {"ssl", "rich", "cryptography", "yaml", "msgspec", "tuf", "grpc"}
 
 
-class Weather(results.Result, frozen=True, kw_only=True):
+class Weather(result.Result, frozen=True, kw_only=True):
     """An answer of a verb that there is not."""
 
     sky: str = "blue"

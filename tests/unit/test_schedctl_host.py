@@ -38,32 +38,21 @@ from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError
 from schedkit.runtimes.specs import Mount
-from schedkit.schedctl import (
-    doctor,
-    hosts,
-    imageneeds,
-    lastwords,
-    locking,
-    orders,
-    ps,
-    pull,
-    reasons,
-    reset,
-    run,
-    status,
-    stop,
-    switch,
-)
-from schedkit.schedctl.choosing import Chosen, choose_image, needs_tracing
-from schedkit.schedctl.errors import ExitCode, Problem, explain
-from schedkit.schedctl.fetching import Fetchable
-from schedkit.schedctl.hosts import Found, Look, Survey
-from schedkit.schedctl.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
-from schedkit.schedctl.launching import SchedulerRun
-from schedkit.schedctl.orders import Order, arguments, describe, mounts, name_of, privileges
-from schedkit.schedctl.output import Answer, Format, render
-from schedkit.schedctl.settings import Settings
-from schedkit.schedctl.status import StatusShown
+from schedkit.schedctl.answers.answer import Answer, Format, render
+from schedkit.schedctl.change import container_spec, lastwords, snapshot, why_detached
+from schedkit.schedctl.change import lock as locking
+from schedkit.schedctl.change.container_spec import Order, arguments, describe, mounts, name_of, privileges
+from schedkit.schedctl.change.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
+from schedkit.schedctl.change.snapshot import Found, Look, Survey
+from schedkit.schedctl.problems.problem import ExitCode, Problem, explain
+from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.source import needs as imageneeds
+from schedkit.schedctl.source.choose import Chosen, choose_image, needs_tracing
+from schedkit.schedctl.source.fetch import Fetchable
+from schedkit.schedctl.verbs.images import pull
+from schedkit.schedctl.verbs.machine import doctor, ps, reset, run, status, stop, switch
+from schedkit.schedctl.verbs.machine.launch import SchedulerRun
+from schedkit.schedctl.verbs.machine.status import StatusShown
 from schedkit.schedctl.wiring import drivers, runtimes, socket_of
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
@@ -157,7 +146,7 @@ def test_words_since_a_container_began_are_the_kernels_and_its_own(tmp_path: Pat
     def found(*, minutes_ago: int) -> tuple[str, str]:
         began = datetime.now(UTC) - timedelta(minutes=minutes_ago)
         one = RUNNING._replace(container=RUNNING.container._replace(started_at=began))
-        return reasons.find(tmp_path, {"podman": Writing()}, one)  # type: ignore[dict-item]  # it only writes
+        return why_detached.find(tmp_path, {"podman": Writing()}, one)  # type: ignore[dict-item]  # it only writes
 
     assert found(minutes_ago=1) == ("fifo: runnable task stall", "farewell")
     assert found(minutes_ago=-1) == ("", "farewell")
@@ -169,7 +158,7 @@ def test_when_a_program_began_is_asked_of_the_kernel_since_clocks_are_set(tmp_pa
     (tmp_path / "proc/7/stat").write_text(f"7 (scx_fifo) S{' 1' * 18} {ticks} 1\n")
     yesterday = datetime.now(UTC) - timedelta(days=1)
 
-    began = reasons.began_us(tmp_path, RUNNING.container._replace(pid=7, started_at=yesterday))
+    began = why_detached.began_us(tmp_path, RUNNING.container._replace(pid=7, started_at=yesterday))
 
     assert began is not None
     assert began / 1e6 == pytest.approx(time.monotonic() - 60, abs=5)
@@ -214,7 +203,7 @@ class Silent:
 def test_a_runtime_that_is_not_installed_is_no_problem_but_a_silent_one_is(
     error: Exception, problems: tuple[str, ...], tmp_path: Path
 ) -> None:
-    look = hosts.look(tmp_path, {"podman": Silent(error)})  # type: ignore[dict-item]  # it only fails
+    look = snapshot.look(tmp_path, {"podman": Silent(error)})  # type: ignore[dict-item]  # it only fails
 
     assert (look.containers, look.problems) == (None, problems)
 
@@ -230,7 +219,7 @@ class Empty:
 def test_a_runtime_without_a_socket_has_not_said_whose_its_containers_are(
     answering: str, silent: str, tmp_path: Path
 ) -> None:
-    look = hosts.look(tmp_path, {answering: Empty()})  # type: ignore[dict-item]  # all that is asked for
+    look = snapshot.look(tmp_path, {answering: Empty()})  # type: ignore[dict-item]  # all that is asked for
 
     assert (look.containers, look.problems, look.silent) == ((), (), (silent,))
 
@@ -483,7 +472,7 @@ def test_capabilities_that_nobody_knows_are_a_warning_where_others_are_taken_awa
     least = Order(least_privilege=True)
 
     def told(chosen: Chosen, order: Order) -> list[str]:
-        return orders.warnings(chosen, order, UNLABELLED, Path("/nowhere"))
+        return container_spec.warnings(chosen, order, UNLABELLED, Path("/nowhere"))
 
     assert told(known, least) == told(LISTED, Order()) == []
     assert told(unlisted, least)[0].startswith("which capabilities fifo needs is not known")
@@ -552,7 +541,7 @@ def test_doctor_and_run_mean_the_same_images(tmp_path: Path) -> None:
     part = Descriptor("application/octet-stream", digest, 0)
     found = Fetchable(chosen.reference.pinned(digest), Content(part, b""), Manifest(2, part), b"", own)
 
-    spec = orders.specify(chosen, Order(), found, image="x", signed=None, policy=None, root=tmp_path)
+    spec = container_spec.specify(chosen, Order(), found, image="x", signed=None, policy=None, root=tmp_path)
 
     assert "/sys/kernel/tracing" in {mount.target for mount in spec.mounts}
     assert imageneeds.describe(chosen, Inspected(digest, (), own, ())).reads_tracing
@@ -563,7 +552,7 @@ def test_doctor_and_run_mean_the_same_images(tmp_path: Path) -> None:
 def test_who_runs_it_where_nothing_can_be_traced_is_told_before_it_fails(tmp_path: Path) -> None:
     chosen = choose_image({"scx_lavd": TRACES}, "scx_lavd")
 
-    [told] = orders.warnings(chosen, Order(), UNLABELLED, tmp_path)
+    [told] = container_spec.warnings(chosen, Order(), UNLABELLED, tmp_path)
 
     assert told.startswith("scx_lavd reads what the kernel can trace")
     assert "`mount -t tracefs tracefs /sys/kernel/tracing`" in told

@@ -15,12 +15,12 @@ from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import parse_reference
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl import run, switch
-from schedkit.schedctl.choosing import Chosen
-from schedkit.schedctl.fetching import Fetchable
-from schedkit.schedctl.launching import Asked, Launch, describe, standard_input
-from schedkit.schedctl.orders import Order
-from schedkit.schedctl.preparing import Ready
+from schedkit.schedctl.change.container_spec import Order
+from schedkit.schedctl.source.choose import Chosen
+from schedkit.schedctl.source.fetch import Fetchable
+from schedkit.schedctl.source.load import Ready
+from schedkit.schedctl.verbs.machine import run, switch
+from schedkit.schedctl.verbs.machine.launch import Asked, Launch, describe, standard_input
 
 FIFO = parse_reference("registry.example/fifo")
 # of a manifest and its content nothing is asked here

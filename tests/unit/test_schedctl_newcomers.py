@@ -14,10 +14,11 @@ from click.testing import CliRunner
 
 from rig import processes
 from schedkit.runtimes.errors import NoSocketError
-from schedkit.schedctl import doctor, elsewhere
-from schedkit.schedctl.errors import explain
+from schedkit.schedctl.change import elsewhere
 from schedkit.schedctl.main import main
-from schedkit.schedctl.settings import Settings
+from schedkit.schedctl.problems.problem import explain
+from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.verbs.machine import doctor
 
 SCHEDCTL = str(Path(sys.executable).with_name("schedctl"))
 

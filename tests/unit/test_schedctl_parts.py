@@ -16,16 +16,16 @@ from schedkit.model.images.elf import Program
 from schedkit.model.images.references import InvalidReference, Platform, parse_reference
 from schedkit.model.trust.policy import Refusal, Step
 from schedkit.oci.images.packing import Contents, Packed, pack
-from schedkit.schedctl import catalogs
-from schedkit.schedctl.catalog_update import as_reference, compare, refuse_older
-from schedkit.schedctl.catalogs import Kept, Provenance
-from schedkit.schedctl.choosing import choose_image
-from schedkit.schedctl.errors import Problem
-from schedkit.schedctl.explanations import explain
-from schedkit.schedctl.libraries import collect
 from schedkit.schedctl.main import VERBS
-from schedkit.schedctl.mirror import destination
-from schedkit.schedctl.places import layout_folder, parse_mirrors, parse_prefix, refuse_login
+from schedkit.schedctl.problems.explanations import explain
+from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.source import catalog_files
+from schedkit.schedctl.source.catalog_files import Kept, Provenance
+from schedkit.schedctl.source.choose import choose_image
+from schedkit.schedctl.source.destinations import layout_folder, parse_mirrors, parse_prefix, refuse_login
+from schedkit.schedctl.verbs.catalog.update import as_reference, compare, refuse_older
+from schedkit.schedctl.verbs.images.elf_libraries import collect
+from schedkit.schedctl.verbs.images.mirror import destination
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs/schedctl/schemas"
@@ -146,8 +146,8 @@ def test_a_crowd_of_bad_signatures_is_not_told_one_by_one() -> None:
 def test_the_copy_lies_in_the_users_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
 
-    assert catalogs.kept({"XDG_DATA_HOME": "/data"}).file == Path("/data/schedkit/catalog.json")
-    assert catalogs.kept({"XDG_DATA_HOME": "relative"}).file.is_relative_to("/somewhere/.local/share")
+    assert catalog_files.kept({"XDG_DATA_HOME": "/data"}).file == Path("/data/schedkit/catalog.json")
+    assert catalog_files.kept({"XDG_DATA_HOME": "relative"}).file.is_relative_to("/somewhere/.local/share")
 
 
 def test_a_copy_is_read_back_with_where_it_came_from(tmp_path: Path) -> None:
@@ -155,13 +155,13 @@ def test_a_copy_is_read_back_with_where_it_came_from(tmp_path: Path) -> None:
 
     copy.replace(ENTRIES, NOTE)
 
-    layer = catalogs.updated(copy)
+    layer = catalog_files.updated(copy)
     assert layer is not None
     assert (layer.entries, copy.provenance()) == (ENTRIES, NOTE)
 
 
 def test_without_a_copy_there_is_no_layer_and_no_provenance(tmp_path: Path) -> None:
-    assert catalogs.updated(Kept(tmp_path)) is None
+    assert catalog_files.updated(Kept(tmp_path)) is None
     assert Kept(tmp_path).provenance() is None
 
 
@@ -172,7 +172,7 @@ def test_nobody_takes_names_of_images_from_where_others_can_write(spoiled: str, 
     (copy.folder / spoiled).resolve().chmod(0o777)
 
     with pytest.raises(Problem) as problem:
-        catalogs.updated(copy)
+        catalog_files.updated(copy)
 
     assert "can be written to by others" in problem.value.why
     assert copy.provenance() is None or spoiled == "catalog.json"
@@ -181,10 +181,10 @@ def test_nobody_takes_names_of_images_from_where_others_can_write(spoiled: str, 
 def test_a_copy_is_neither_read_nor_kept_through_a_link(tmp_path: Path) -> None:
     Kept(tmp_path / "real/schedkit").replace(ENTRIES, NOTE)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    copy = catalogs.kept({"XDG_DATA_HOME": str(tmp_path / "link")})
+    copy = catalog_files.kept({"XDG_DATA_HOME": str(tmp_path / "link")})
 
     with pytest.raises(Problem, match="not trusted"):
-        catalogs.updated(copy)
+        catalog_files.updated(copy)
     with pytest.raises(OSError, match="link"):
         copy.replace({}, NOTE)
 

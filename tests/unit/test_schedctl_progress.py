@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import redirect_stderr, suppress
 
-from schedkit.schedctl.progress import tell
+from schedkit.schedctl.answers.progress import tell
 
 
 def test_a_line_that_nobody_can_read_does_not_end_the_change() -> None:

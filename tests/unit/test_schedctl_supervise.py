@@ -20,10 +20,12 @@ from schedkit.model.kernel.sched_ext import SchedExt
 from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
-from schedkit.schedctl import ending, supervise, wiring
-from schedkit.schedctl.errors import ExitCode, Problem
-from schedkit.schedctl.settings import Settings
-from schedkit.schedctl.supervise import Supervision
+from schedkit.schedctl import wiring
+from schedkit.schedctl.change import eject
+from schedkit.schedctl.problems.problem import ExitCode, Problem
+from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.verbs.machine import supervise
+from schedkit.schedctl.verbs.machine.supervise import Supervision
 
 OURS = Container(
     "ab" * 32, "fifo", "", None, {}, State.EXITED, None, started_at=datetime(2000, 1, 1, tzinfo=UTC)
@@ -193,7 +195,7 @@ class Kernel:
 def kernel(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     kernel = Kernel(machine)
     monkeypatch.setattr(observation, "observe", kernel.observe)
-    monkeypatch.setattr(ending, "eject", kernel.eject)
+    monkeypatch.setattr(eject, "eject", kernel.eject)
     return kernel
 
 
@@ -229,7 +231,7 @@ def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pyte
     runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
     watched = supervision(monkeypatch, runtime)
     runtime.container = OURS
-    monkeypatch.setattr(ending, "end_process", lambda *_, grace_s: kernel.end())  # noqa: ARG005 - as it is called
+    monkeypatch.setattr(eject, "end_process", lambda *_, grace_s: kernel.end())  # noqa: ARG005 - as it is called
 
     watched.stop()
 

@@ -25,14 +25,16 @@ from schedkit.cli import VerbGroup
 from schedkit.kernel.uevents import Listener
 from schedkit.model.host.status import HostObservation
 from schedkit.model.kernel.sched_ext import SchedExt, State
-from schedkit.schedctl import errors, hosts, status, watching
-from schedkit.schedctl.errors import ExitCode
-from schedkit.schedctl.hosts import Look
-from schedkit.schedctl.interruptions import ended_in_order
+from schedkit.schedctl.answers.answer import Answer
+from schedkit.schedctl.change import snapshot
+from schedkit.schedctl.change.signals import ended_in_order
+from schedkit.schedctl.change.snapshot import Look
 from schedkit.schedctl.main import main
-from schedkit.schedctl.options import SettingOption
-from schedkit.schedctl.output import Answer
-from schedkit.schedctl.settings import FORMATS, SETTINGS
+from schedkit.schedctl.problems import problem
+from schedkit.schedctl.problems.problem import ExitCode
+from schedkit.schedctl.settings.flags import SettingOption
+from schedkit.schedctl.settings.table import FORMATS, SETTINGS
+from schedkit.schedctl.verbs.machine import status, status_watch
 
 ROOT = Path(__file__).parents[2]
 PASSES_ON_TEXT = {("logs",), ("completion",)}  # of a scheduler, and for a shell
@@ -77,7 +79,7 @@ def test_a_word_that_is_missing_is_wrong_usage(words: tuple[str, ...]) -> None:
 
 
 def test_every_exit_code_has_a_meaning_and_its_number_stays() -> None:
-    assert {code.name: code.value for code in errors.MEANINGS} == {
+    assert {code.name: code.value for code in problem.MEANINGS} == {
         "DONE": 0,
         "FAILED": 1,
         "DISCREPANCY": 2,
@@ -87,7 +89,7 @@ def test_every_exit_code_has_a_meaning_and_its_number_stays() -> None:
         "HUNG_UP": 129,
         "TERMINATED": 143,
     }
-    assert set(errors.MEANINGS) == set(ExitCode)
+    assert set(problem.MEANINGS) == set(ExitCode)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_ctrl_c_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hosts, "look", interrupted)
+    monkeypatch.setattr(snapshot, "look", interrupted)
 
     assert CliRunner().invoke(main, ["ps"]).exit_code == ExitCode.FAILED
 
@@ -181,7 +183,7 @@ def test_completing_a_verb_imports_none() -> None:
 
     count, *modules = done.stdout.split()
     assert int(count) > 10
-    assert {"msgspec", "schedkit.schedctl.run"} & set(modules) == set()
+    assert {"msgspec", "schedkit.schedctl.verbs.machine.run"} & set(modules) == set()
 
 
 # The manual
@@ -235,7 +237,7 @@ def seen(ops: str | None, seq: int) -> Look:
 def test_only_what_changed_is_told_and_an_attachment_anew_is_a_change() -> None:
     looks = [seen(None, 1), seen(None, 1), seen("mini", 2), seen("mini", 3), seen("mini", 3), seen(None, 3)]
 
-    told = list(watching.changes(status.answer(look, "podman") for look in looks))
+    told = list(status_watch.changes(status.answer(look, "podman") for look in looks))
 
     kernels = [answer.result["kernel"] for answer in told]  # type: ignore[index]  # of `status` it is a mapping
     assert [(each["ops"], each["enable_seq"]) for each in kernels] == [
@@ -249,7 +251,7 @@ def test_only_what_changed_is_told_and_an_attachment_anew_is_a_change() -> None:
 def test_a_change_is_one_line_in_words_and_in_json_and_one_document_in_yaml() -> None:
     answer, now = status.answer(seen("mini", 1), "podman"), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
-    text, as_json, as_yaml = (watching.line(answer, form, now) for form in ("text", "json", "yaml"))
+    text, as_json, as_yaml = (status_watch.line(answer, form, now) for form in ("text", "json", "yaml"))
 
     assert text.startswith("2026-01-02T03:04:05+00:00  orphaned-kernel-state: ")
     assert "; next: " in text
@@ -262,7 +264,7 @@ def test_where_the_kernel_cannot_be_heard_it_is_looked_at_again_and_again() -> N
     def refused() -> Listener:
         raise PermissionError
 
-    with watching.heard(refused, poll_s=0.001) as when:
+    with status_watch.heard(refused, poll_s=0.001) as when:
         assert len(list(islice(when, 3))) == 3
 
 
@@ -276,7 +278,7 @@ def test_watching_goes_on_until_ctrl_c_and_ends_well(capsys: pytest.CaptureFixtu
         return watched
 
     with pytest.raises(SystemExit) as ended:
-        watching.follow(look, "json", moments=lambda: nullcontext(repeat(None)))
+        status_watch.follow(look, "json", moments=lambda: nullcontext(repeat(None)))
 
     assert ended.value.code == ExitCode.DONE
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

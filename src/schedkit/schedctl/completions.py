@@ -11,16 +11,16 @@ from contextlib import suppress
 
 import click
 
-from schedkit.schedctl.settings import Settings
+from schedkit.schedctl.settings.table import Settings
 
 
 def complete_images(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - as click calls it
     """Names of the shipped catalog and of the updated copy; one at a URL would have to be fetched."""
     names: set[str] = set()
     with suppress(Exception):
-        from schedkit.schedctl import catalogs  # noqa: PLC0415 - only when a name is completed
+        from schedkit.schedctl.source import catalog_files  # noqa: PLC0415 - only when a name is completed
 
-        layers = (catalogs.shipped(), catalogs.updated(catalogs.kept(os.environ)))
+        layers = (catalog_files.shipped(), catalog_files.updated(catalog_files.kept(os.environ)))
         names |= {name for layer in layers if layer for name in layer.entries}
     return _beginning(names, incomplete)
 

@@ -8,30 +8,54 @@ import click
 
 from schedkit import __version__
 from schedkit.cli import Verb, VerbGroup
-from schedkit.schedctl.options import options_before_the_verb
-from schedkit.schedctl.settings import Settings
+from schedkit.schedctl.settings.flags import options_before_the_verb
+from schedkit.schedctl.settings.table import Settings
 
 VERBS: dict[str, Verb] = {
-    "run": Verb("schedkit.schedctl.run:command", "Run a scheduler, until the kernel confirms it."),
-    "switch": Verb("schedkit.schedctl.switch:command", "Replace the scheduler that runs, or keep it."),
-    "status": Verb("schedkit.schedctl.status:command", "Show what the kernel runs, and whose it is."),
-    "ps": Verb("schedkit.schedctl.ps:command", "List the containers of schedkit's."),
-    "logs": Verb("schedkit.schedctl.logs:command", "Show what a scheduler wrote."),
-    "stop": Verb("schedkit.schedctl.stop:command", "Stop a scheduler, until the kernel has let go of it."),
-    "reset": Verb("schedkit.schedctl.reset:command", "Go back to the kernel's own scheduler."),
-    "pull": Verb("schedkit.schedctl.pull:command", "Fetch a scheduler's image, to run it later."),
-    "supervise": Verb("schedkit.schedctl.supervise:command", "Stay with a scheduler until its end."),
-    "doctor": Verb("schedkit.schedctl.doctor:command", "Check whether this machine can run schedulers."),
-    "list": Verb("schedkit.schedctl.listing:command", "List the schedulers of the catalog."),
-    "versions": Verb("schedkit.schedctl.versions:command", "List the versions of a scheduler."),
-    "info": Verb("schedkit.schedctl.info:command", "Show what is known about a scheduler's image."),
-    "verify": Verb("schedkit.schedctl.verify:command", "Verify who signed an image."),
-    "trust": Verb("schedkit.schedctl.trust:group", "Show whom this machine trusts, or refresh it."),
-    "mirror": Verb("schedkit.schedctl.mirror:command", "Copy images with their signatures to another place."),
-    "package": Verb("schedkit.schedctl.package:command", "Make an image of a scheduler's program."),
-    "catalog": Verb("schedkit.schedctl.catalog:group", "Show, update or publish the catalog."),
-    "config": Verb("schedkit.schedctl.config:command", "Show every setting, and where it came from."),
-    "completion": Verb("schedkit.schedctl.completion:command", "Print what completes commands in a shell."),
+    "run": Verb(
+        "schedkit.schedctl.verbs.machine.run:command", "Run a scheduler, until the kernel confirms it."
+    ),
+    "switch": Verb(
+        "schedkit.schedctl.verbs.machine.switch:command", "Replace the scheduler that runs, or keep it."
+    ),
+    "status": Verb(
+        "schedkit.schedctl.verbs.machine.status:command", "Show what the kernel runs, and whose it is."
+    ),
+    "ps": Verb("schedkit.schedctl.verbs.machine.ps:command", "List the containers of schedkit's."),
+    "logs": Verb("schedkit.schedctl.verbs.machine.logs:command", "Show what a scheduler wrote."),
+    "stop": Verb(
+        "schedkit.schedctl.verbs.machine.stop:command", "Stop a scheduler, until the kernel has let go of it."
+    ),
+    "reset": Verb("schedkit.schedctl.verbs.machine.reset:command", "Go back to the kernel's own scheduler."),
+    "pull": Verb(
+        "schedkit.schedctl.verbs.images.pull:command", "Fetch a scheduler's image, to run it later."
+    ),
+    "supervise": Verb(
+        "schedkit.schedctl.verbs.machine.supervise:command", "Stay with a scheduler until its end."
+    ),
+    "doctor": Verb(
+        "schedkit.schedctl.verbs.machine.doctor:command", "Check whether this machine can run schedulers."
+    ),
+    "list": Verb("schedkit.schedctl.verbs.catalog.list:command", "List the schedulers of the catalog."),
+    "versions": Verb("schedkit.schedctl.verbs.images.versions:command", "List the versions of a scheduler."),
+    "info": Verb(
+        "schedkit.schedctl.verbs.images.info:command", "Show what is known about a scheduler's image."
+    ),
+    "verify": Verb("schedkit.schedctl.verbs.images.verify:command", "Verify who signed an image."),
+    "trust": Verb(
+        "schedkit.schedctl.verbs.trust.__init__:group", "Show whom this machine trusts, or refresh it."
+    ),
+    "mirror": Verb(
+        "schedkit.schedctl.verbs.images.mirror:command", "Copy images with their signatures to another place."
+    ),
+    "package": Verb(
+        "schedkit.schedctl.verbs.images.package:command", "Make an image of a scheduler's program."
+    ),
+    "catalog": Verb("schedkit.schedctl.verbs.catalog.__init__:group", "Show, update or publish the catalog."),
+    "config": Verb("schedkit.schedctl.verbs.config:command", "Show every setting, and where it came from."),
+    "completion": Verb(
+        "schedkit.schedctl.verbs.completion:command", "Print what completes commands in a shell."
+    ),
 }
 
 

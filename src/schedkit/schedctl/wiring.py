@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedkit.schedctl.errors import attempting
-from schedkit.schedctl.settings import DRIVERS, Settings
+from schedkit.schedctl.problems.problem import attempting
+from schedkit.schedctl.settings.table import DRIVERS, Settings
 
 if TYPE_CHECKING:
     from schedkit.model.catalog import Layer, Listed
@@ -68,12 +68,12 @@ def socket_of(settings: Settings, driver: str) -> Path:
 def layers(settings: Settings) -> list[Layer]:
     """The catalogs that count, from the lowest to the highest."""
     from schedkit.model.catalog import Layer  # noqa: PLC0415 - as above
-    from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
+    from schedkit.schedctl.source import catalog_files  # noqa: PLC0415 - as above
 
-    copy = catalogs.updated(catalogs.kept(os.environ))
+    copy = catalog_files.updated(catalog_files.kept(os.environ))
     named = settings.catalog
-    chosen = Layer(named, catalogs.parse_named(_read_named(settings, named), named)) if named else None
-    return [layer for layer in (catalogs.shipped(), copy, chosen) if layer is not None]
+    chosen = Layer(named, catalog_files.parse_named(_read_named(settings, named), named)) if named else None
+    return [layer for layer in (catalog_files.shipped(), copy, chosen) if layer is not None]
 
 
 def catalog(settings: Settings) -> dict[str, Listed]:
@@ -90,21 +90,21 @@ def catalog_for(settings: Settings, *words: str) -> dict[str, Listed]:
 
 def _read_named(settings: Settings, place: str) -> bytes:
     """As `read_anywhere`, for what is obeyed as it stands: it says which images names mean."""
-    from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
+    from schedkit.schedctl.source import catalog_files  # noqa: PLC0415 - as above
 
-    return read_anywhere(settings, place) if "://" in place else catalogs.read_obeyed(Path(place))
+    return read_anywhere(settings, place) if "://" in place else catalog_files.read_obeyed(Path(place))
 
 
 def read_anywhere(settings: Settings, place: str) -> bytes:
     """What lies at a path or URL; of a file at most one byte more than a catalog may have."""
     from schedkit.model.catalog import MAX_BYTES  # noqa: PLC0415 - as above
-    from schedkit.schedctl import catalogs  # noqa: PLC0415 - as above
+    from schedkit.schedctl.source import catalog_files  # noqa: PLC0415 - as above
 
     if "://" not in place:
-        return catalogs.read_file(Path(place))
+        return catalog_files.read_file(Path(place))
     from schedkit.oci.http.proxies import read_proxies  # noqa: PLC0415 - as above
     from schedkit.oci.registry import download  # noqa: PLC0415 - an HTTP client is only for those who name a URL
-    from schedkit.schedctl.places import refuse_login  # noqa: PLC0415 - as above
+    from schedkit.schedctl.source.destinations import refuse_login  # noqa: PLC0415 - as above
 
     refuse_login(place)
 
@@ -124,7 +124,7 @@ def registry(settings: Settings) -> Registry:
     from schedkit.oci.registry import client as oci  # noqa: PLC0415 - as above
     from schedkit.oci.registry.logins import files_of  # noqa: PLC0415 - as above
     from schedkit.oci.registry.mirrors import Mirrors  # noqa: PLC0415 - as above
-    from schedkit.schedctl.places import parse_mirrors  # noqa: PLC0415 - as above
+    from schedkit.schedctl.source.destinations import parse_mirrors  # noqa: PLC0415 - as above
 
     reached = oci.Settings(
         insecure=frozenset(settings.insecure_registries),
@@ -148,7 +148,7 @@ def source(settings: Settings) -> Iterator[Source]:
 @contextmanager
 def target(settings: Settings, to: str | None) -> Iterator[Target]:
     """Where images are stored: the layout that was named, else the registry in their name."""
-    from schedkit.schedctl.places import layout_folder  # noqa: PLC0415 - as above
+    from schedkit.schedctl.source.destinations import layout_folder  # noqa: PLC0415 - as above
 
     folder = layout_folder(to) if to else None
     if folder is not None:

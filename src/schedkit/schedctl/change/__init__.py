@@ -1,0 +1,1 @@
+"""Changing what a machine runs: one lock, one snapshot, one executor."""

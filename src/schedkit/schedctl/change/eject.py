@@ -1,0 +1,111 @@
+"""Ending what is in no container of ours: processes that hold a scheduler, and schedulers without any."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+
+from schedkit.kernel import observation, ownership, structops, sysfs
+from schedkit.model.host.ownership import SchedulerMap
+from schedkit.model.host.processes import Hold, Process
+from schedkit.model.kernel.sched_ext import State
+from schedkit.schedctl.problems.problem import Problem
+
+_KILL_TIMEOUT_S = 60.0
+_TRIGGER = "proc/sysrq-trigger"
+
+
+def end_process(root: Path, process: Process, *, grace_s: float) -> None:
+    """SIGTERM, and SIGKILL for what still runs after that time; it may be gone already."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        # only now: its number cannot become another process's any more while we look
+        if not _still_holds(root, process):
+            return
+        if not _ends(descriptor, signal.SIGTERM, grace_s) and not _ends(
+            descriptor, signal.SIGKILL, _KILL_TIMEOUT_S
+        ):
+            raise Problem(
+                f"process {process.pid} ({process.command}) was killed, and is still there",
+                remedy=f"see what it waits for: `cat /proc/{process.pid}/stack`",
+            )
+    finally:
+        os.close(descriptor)
+
+
+def _still_holds(root: Path, process: Process) -> bool:
+    holders = ownership.gather(root).processes
+    return any((each.pid, each.command) == (process.pid, process.command) for each in holders)
+
+
+def _ends(descriptor: int, number: signal.Signals, timeout_s: float) -> bool:
+    try:
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return True
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(timeout_s * 1000))
+
+
+def eject(root: Path, *, is_blind: bool) -> None:
+    """Take the scheduler out of the kernel; unless `is_blind`, only one that no process holds."""
+    seen = observation.observe(root)
+    if seen.kernel.state is State.DISABLED:
+        return
+    if not is_blind and seen.proof.hold is not Hold.NOBODY:
+        what = f"the kernel runs {seen.kernel.ops or 'another scheduler'} by now, and a process may hold it"
+        raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` says whose it is")
+    if not _is_unregistered(root, seen.proof.map_id) and not _is_detached(root, seen.proof.map_id):
+        _press_sysrq(root)
+
+
+def unregister(root: Path, scheduler: SchedulerMap) -> None:
+    """Remove what an ejected scheduler has left; it may be gone already.
+
+    Not while one is attached: kernels before 7 would detach that one, whosever it is.
+    """
+    is_there = scheduler in structops.read(root).schedulers
+    if not is_there or sysfs.read(root).state is not State.DISABLED:
+        return
+    try:
+        structops.unregister(scheduler.map_id)
+    except OSError as error:
+        what = f"BPF map {scheduler.map_id} of {scheduler.ops}, which was ejected, is still registered"
+        remedy = f"`bpftool struct_ops unregister id {scheduler.map_id}` removes it, and so does a reboot"
+        raise Problem(what, why=f"the kernel said: {error.strerror}", remedy=remedy) from error
+
+
+def _is_unregistered(root: Path, map_id: int | None) -> bool:
+    """Do what the loader of a scheduler without a link would have done; SysRq-S leaves its map behind."""
+    registered = {each.map_id for each in structops.read(root).schedulers if each.is_registered}
+    if map_id is None or map_id not in registered:
+        return False
+    try:
+        structops.unregister(map_id)
+    except OSError:
+        return False
+    return True
+
+
+def _is_detached(root: Path, map_id: int | None) -> bool:
+    """Detach by its pinned link, which takes no SysRq: the unit for boot may not press it."""
+    if map_id is None:
+        return False
+    try:
+        return structops.detach(map_id, ownership.gather(root).pinned_links)
+    except OSError:
+        return False
+
+
+def _press_sysrq(root: Path) -> None:
+    try:
+        (root / _TRIGGER).write_text("S")
+    except OSError as error:
+        why = f"/{_TRIGGER} cannot be written: {error.strerror}"
+        raise Problem("the scheduler was not ejected", why=why, remedy="run as root, on the host") from error

@@ -1,0 +1,50 @@
+"""Why a container of ours is not in the kernel: the kernel's words and the scheduler's own, both bounded.
+
+`status` imports this only when there is such a container.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedkit.kernel import kmsg, processes
+from schedkit.model.kernel.log import exits_since, last_words
+from schedkit.runtimes.containers import Container
+from schedkit.schedctl.change.lastwords import written
+from schedkit.schedctl.change.snapshot import Found
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.port import Runtime
+
+_LONGEST = 500  # characters
+_TOLERANCE_S = 1.0  # between the clock of the kernel's log and that of the runtime
+
+
+def find(root: Path, runtimes: Mapping[str, Runtime], found: Found) -> tuple[str, str]:
+    """What the kernel and the scheduler said since the container was started; empty: nothing."""
+    began = began_us(root, found.container)
+    log = exits_since(kmsg.read(root), began) if began is not None else None
+    wrote = written(runtimes[found.driver], found.container.id)
+    return last_words(log)[:_LONGEST] if log else "", wrote[-_LONGEST:]
+
+
+def began_us(root: Path, container: Container) -> int | None:
+    """When its program began, by the clock of the kernel's log; None if it is not known.
+
+    That clock stands still while a machine sleeps: then it is a moment before.
+    """
+    age_s = _age_s(root, container)
+    return None if age_s is None else int((time.monotonic() - age_s - _TOLERANCE_S) * 1e6)
+
+
+def _age_s(root: Path, container: Container) -> float | None:
+    """What the kernel says counts: the runtime's clock may have been set since."""
+    ticks = processes.beginning(root / "proc" / str(container.pid)) if container.pid else None
+    if ticks is not None:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    began = container.started_at
+    return time.time() - began.timestamp() if began else None

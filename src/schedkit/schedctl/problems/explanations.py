@@ -1,0 +1,127 @@
+"""What to tell a user about an error of the parts that `schedctl` is put together from."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import singledispatch
+from itertools import chain
+
+from schedkit.model.catalog import InvalidCatalog, UnknownName
+from schedkit.model.images.references import InvalidReference
+from schedkit.model.trust.policy import InvalidPolicy, Refusal, Step
+from schedkit.oci.errors import (
+    Intercepted,
+    NotFound,
+    Refused,
+    RegistryError,
+    Unauthorized,
+    Uncertified,
+    Unreachable,
+)
+from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError, NotAnsweringError
+from schedkit.schedctl import wiring
+from schedkit.schedctl.change import elsewhere
+from schedkit.schedctl.problems.problem import Problem
+
+# what to do next; the first that fits
+_REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
+    (NotFound, "`schedctl versions` shows which versions there are; private images want a login first"),
+    (Unauthorized, "log in with `podman login` or `docker login`, or ask for permission"),
+    (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
+    (Intercepted, "look at HTTPS_PROXY and NO_PROXY, and at what stands between here and the registry"),
+    (Uncertified, "do not use it; tell whoever runs the registry"),
+    (Refused, "do not use it; tell whoever runs the registry"),
+)
+# by the words themselves, before all others
+_TOLD_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("name resolution", "Name or service not known", "No address associated", "Network is unreachable"),
+        (
+            "see whether the name is right, and this machine has a network and a name server, or a proxy that"
+            " HTTPS_PROXY must name; without a network `--layout FOLDER` reads what"
+            " `schedctl mirror NAME --to oci:FOLDER` copied"
+        ),
+    ),
+    (
+        ("is not an image layout",),
+        "name another folder with --layout, or fill this one: `schedctl mirror NAME --to oci:FOLDER`",
+    ),
+)
+_TRUST_REMEDIES = {
+    Step.RULE: "name a policy that trusts somebody for this repository with --trust-policy",
+    Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
+    Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
+}
+_FILE_REMEDIES: tuple[tuple[type[OSError], str], ...] = (
+    (FileNotFoundError, "see whether the path is right"),
+    (PermissionError, "run as root, or name one that you may use"),
+    (IsADirectoryError, "name a file in it"),
+)
+_MOST_OTHERS = 5
+_NOT_REACHED = (NoSocketError, NotAnsweringError)  # and not those who took the call, or may not be asked
+
+
+@singledispatch
+def explain(error: Exception) -> Problem | None:  # noqa: ARG001 - of other errors nothing is known
+    """The problem behind an error, or None when no user can do anything about it."""
+    return None
+
+
+@explain.register
+def _(error: InvalidCatalog) -> Problem:
+    return Problem("the catalog cannot be used", why=str(error), remedy="mend it, or name another one")
+
+
+@explain.register
+def _(error: UnknownName) -> Problem:
+    what, _, remedy = str(error).partition(". ")
+    return Problem(what, remedy=remedy)
+
+
+@explain.register
+def _(error: InvalidReference) -> Problem:
+    return Problem(str(error))
+
+
+@explain.register
+def _(error: RegistryError) -> Problem:
+    said = re.sub(r"\[Errno -?\d+\] ", "", str(error))  # its words say the same
+    told = (remedy for words, remedy in _TOLD_REMEDIES if any(each in said for each in words))
+    usual = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
+    return Problem(said, remedy=next(chain(told, usual), ""))
+
+
+@explain.register
+def _(error: InvalidPolicy) -> Problem:
+    remedy = "mend it; until then nothing is trusted"
+    return Problem("the trust policy cannot be used", why=str(error), remedy=remedy)
+
+
+@explain.register
+def _(error: Refusal) -> Problem:
+    others = "".join(f"; another signature: {other}" for other in error.others[:_MOST_OTHERS])
+    if len(error.others) > _MOST_OTHERS:
+        others += f"; and {len(error.others) - _MOST_OTHERS} more"
+    return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
+
+
+@explain.register
+def _(error: ContainerRuntimeError) -> Problem:
+    remedies = (error.hint, *(_elsewhere(error) if type(error) in _NOT_REACHED else ()))
+    return Problem(str(error).removesuffix(f"; {error.hint}"), remedy="; ".join(filter(None, remedies)))
+
+
+def _elsewhere(error: ContainerRuntimeError) -> tuple[str, ...]:
+    """Which runtimes there are beside one that was not reached at all, and who may ask them."""
+    others = elsewhere.advice(wiring.ROOT, elsewhere.USUAL + elsewhere.CLUSTERS, tried=str(error))
+    return others, "" if os.geteuid() == 0 else "then run schedctl as root, for example with sudo"
+
+
+@explain.register
+def _(error: OSError) -> Problem | None:
+    if not error.strerror:
+        return None
+    remedies = (remedy for kind, remedy in _FILE_REMEDIES if isinstance(error, kind))
+    what = f"cannot use {error.filename or 'a file'}"
+    return Problem(what, why=error.strerror, remedy=next(remedies, ""))

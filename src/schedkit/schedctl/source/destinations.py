@@ -1,0 +1,97 @@
+"""Where things go: images to a registry or to an OCI layout, written `oci:FOLDER`; files to the home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from schedkit.model.images.references import (
+    InvalidReference,
+    Reference,
+    Repository,
+    canonical_registry,
+    parse_reference,
+    parse_repository,
+)
+from schedkit.schedctl.problems.problem import Problem
+
+_LAYOUT = "oci:"
+
+
+def layout_folder(place: str) -> Path | None:
+    """The layout's folder, or None when the place is a registry."""
+    if not place.startswith(_LAYOUT):
+        return None
+    folder = place.removeprefix(_LAYOUT)
+    if not folder:
+        raise Problem(f"{place!r} names no folder", remedy="write oci:FOLDER")
+    return Path(folder)
+
+
+def require_layout(place: str | None) -> None:
+    """Refuse any place but a layout; None is the registry that an image's name begins with."""
+    if place is not None and layout_folder(place) is None:
+        remedy = "write oci:FOLDER, or leave it out: then the image goes to the registry in its name"
+        raise Problem(f"{place!r} is no OCI layout", remedy=remedy)
+
+
+def parse_new_image(image: str) -> Reference:
+    """The name of an image that is to be made: with a tag, and without a digest, which is not known yet."""
+    reference = parse_reference(image)
+    if reference.tag is None or reference.digest is not None:
+        remedy = "write registry/path:tag, without a digest"
+        raise Problem(f"{image} cannot be the name of a new image", remedy=remedy)
+    return reference
+
+
+def parse_prefix(place: str) -> Repository:
+    """A registry, and the path below which images are kept; the path may be empty."""
+    remedy = "write a registry such as registry.example:5000, registry.example/mirror, or oci:FOLDER"
+    registry, _, path = place.rstrip("/").partition("/")
+    try:
+        read = parse_repository(f"{registry}/{path or 'x'}")
+    except InvalidReference as error:
+        raise Problem(f"{place!r} is no place for images", why=str(error), remedy=remedy) from error
+    if read.registry != canonical_registry(registry):
+        raise Problem(f"{place!r} is no place for images", why=f"{registry!r} is no registry", remedy=remedy)
+    return Repository(read.registry, path)
+
+
+def parse_mirrors(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Copies by what they are copies of, from words such as `ghcr.io=registry.example/mirror`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        origin, equals, copy = word.partition("=")
+        if not equals:
+            raise Problem(
+                f"{word!r} is no mirror", remedy="write ORIGIN=COPY, such as ghcr.io=registry.example/ghcr"
+            )
+        meant, place = (_prefix_text(parse_prefix(side)) for side in (origin, copy))
+        found[meant] = (*found.get(meant, ()), place)
+    return found
+
+
+def refuse_login(url: str) -> None:
+    """Let no URL with a login pass: it would be kept and shown where others can read it."""
+    if "://" in url and "@" in url.partition("://")[2].partition("/")[0]:
+        remedy = "leave it out; no login is sent to fetch a file"
+        raise Problem("the URL has a login in it", remedy=remedy)
+
+
+def home() -> Path:
+    """The user's home; for one who has none, as in some containers, the root folder."""
+    try:
+        return Path.home()
+    except RuntimeError:  # neither HOME nor the system knows one
+        return Path("/")
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """Where this user's updated catalog and trusted root are, or would be."""
+    chosen = environment.get("XDG_DATA_HOME", "")
+    base = Path(chosen) if chosen.startswith("/") else home() / ".local/share"
+    return (base / "schedkit").absolute()
+
+
+def _prefix_text(prefix: Repository) -> str:
+    return str(prefix).rstrip("/")

@@ -1,0 +1,221 @@
+"""What `run` and `switch` share: everything that is ready before the kernel is touched."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import click
+
+from schedkit.model.host.actions import After, Host, Refused
+from schedkit.runtimes.containers import Exit, State
+from schedkit.runtimes.errors import NoSuchContainerError
+from schedkit.runtimes.port import Runtime
+from schedkit.runtimes.specs import Spec
+from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.progress import tell
+from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.change import container_spec, lock, snapshot
+from schedkit.schedctl.change.container_spec import Order, arguments, specify
+from schedkit.schedctl.change.executor import Stage, decided
+from schedkit.schedctl.change.signals import ended_in_order, undisturbed
+from schedkit.schedctl.settings.flags import option
+from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.source import load
+from schedkit.schedctl.source.choose import Chosen, choose_image
+from schedkit.schedctl.source.load import Ready, image_options, prepare
+from schedkit.schedctl.source.trust import Trust, read_trust
+from schedkit.schedctl.verbs.machine.logs import forward
+
+_NOTICE_S = 5.0  # for a runtime to notice that a program has ended whose output has
+_LOCK_PATIENCE_S = 600.0  # a switch may wait for a slow scheduler, and then bring ours back
+_FOLLOWING = "run --attach"
+
+
+class SchedulerRun(Result, frozen=True, kw_only=True):
+    """The container, and what the kernel said about it."""
+
+    name: str
+    id: str
+    driver: str
+    image: str
+    digest: str
+    signer: str | None  # null: it was run unverified
+    confirmed: bool  # the kernel runs it, and the owner is this container
+    ops: str | None  # null: it was not waited for
+    enable_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user asked for, understood."""
+
+    chosen: Chosen
+    order: Order
+    trust: Trust | None  # None: nobody is to be asked who signed it
+
+
+def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
+    """The arguments and flags of every verb that runs a scheduler."""
+    options = (
+        image_options,
+        click.argument("args", nargs=-1, metavar="[-- ARGS...]"),
+        click.option(
+            "-a",
+            "--attach",
+            is_flag=True,
+            help="Pass on what it reads and writes until its end; exits with its code.",
+        ),
+        click.option(
+            "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
+        ),
+        option("least_privilege"),
+        click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
+        option("timeout_s"),
+        option("grace_s"),
+    )
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
+def understand(
+    settings: Settings,
+    *,
+    image: str,
+    version: str | None,
+    trust_policy: str | None,
+    attach: bool,
+    wait: bool,
+    **wishes: Any,  # noqa: ANN401 - click has checked each of them
+) -> Asked:
+    """What cannot be understood is told before anything is done."""
+    after = After.FOLLOW if attach else After.WAIT if wait else After.LEAVE
+    order = Order(after=after, **wishes)
+    chosen = choose_image(wiring.catalog(settings), image, version=version)
+    arguments(chosen, order)
+    return Asked(chosen, order, None if order.allow_unsigned else read_trust(trust_policy))
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A scheduler that only waits for its container."""
+
+    asked: Asked
+    driver: str
+    runtimes: Mapping[str, Runtime]
+    ready: Ready
+    spec: Spec
+
+    def host(self) -> Host:
+        """The machine as it is now."""
+        return snapshot.survey(wiring.ROOT, self.runtimes).host
+
+    def stage(self, name: str) -> Stage:
+        """Where plans about a container of that name are played.
+
+        What is doubtful about how it is run is told now: it may be why it fails.
+        """
+        order = self.asked.order
+        for doubt in container_spec.warnings(self.asked.chosen, order, self.ready.found.config, wiring.ROOT):
+            tell(f"Warning: {doubt}")
+        stdin = standard_input() if order.after is After.FOLLOW else None
+        spec = replace(self.spec, name=name, has_input=stdin is not None)
+        return Stage(
+            wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s, stdin
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a user should know about the image."""
+        return load.warnings(self.ready, self.asked.trust)
+
+
+def standard_input() -> int | None:
+    """The descriptor of our input; None: there is none, or to read from the terminal would stop us."""
+    try:
+        descriptor = sys.stdin.fileno()
+        is_ours = not os.isatty(descriptor) or os.tcgetpgrp(descriptor) == os.getpgrp()
+    except (AttributeError, OSError):  # it was closed before we began, or is no file
+        return None
+    return descriptor if is_ours else None
+
+
+def prepare_launch(
+    settings: Settings, asked: Asked, doing: str, is_possible: Callable[[Host], object | Refused]
+) -> Launch:
+    """Resolve, verify and load; nothing is fetched where the kernel could not take the scheduler anyway."""
+    runtime = wiring.runtime(settings, settings.driver)
+    runtimes = {**wiring.runtimes(settings), settings.driver: runtime}
+    runtime.version()  # without an answer nothing need be fetched either
+    decided(is_possible(snapshot.survey(wiring.ROOT, runtimes).host))
+    ready = prepare(settings, asked.chosen, asked.trust, runtime, doing)
+    spec = specify(
+        asked.chosen,
+        asked.order,
+        ready.found,
+        image=ready.image,
+        signed=ready.signed,
+        policy=asked.trust.policy_origin if asked.trust else None,
+        root=wiring.ROOT,
+    )
+    return Launch(asked, settings.driver, runtimes, ready, spec)
+
+
+def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
+    """What became of it, as the fields of a `SchedulerRun`."""
+    kernel = stage.attached.kernel if stage.attached else None
+    name, found, signed = stage.name, launch.ready.found, launch.ready.signed
+    return {
+        "name": name,
+        "id": stage.id,
+        "driver": launch.driver,
+        "image": str(found.reference),
+        "digest": str(found.reference.digest),
+        "signer": signed.signer if signed else None,
+        "confirmed": kernel is not None,
+        "ops": kernel.ops if kernel else None,
+        "enable_seq": kernel.enable_seq if kernel else None,
+    }
+
+
+def follow(stage: Stage, runtime: Runtime) -> NoReturn:
+    """Pass on what it writes; its end, also by Ctrl-C, is ours, and nothing of it is left."""
+    with ended_in_order():
+        try:
+            ended = _pass_on(stage, runtime)
+        except KeyboardInterrupt:
+            ended = _end(stage)
+        except BaseException:
+            _end(stage)
+            if stage.remains:
+                tell(stage.remains.as_text())
+            raise
+    if stage.remains:
+        raise stage.remains
+    raise SystemExit(ended.code if ended else 1)
+
+
+def _pass_on(stage: Stage, runtime: Runtime) -> Exit | None:
+    """Until it has ended for good, and is removed: a failed switch starts again what it had stopped."""
+    while True:
+        forward(stage.outputs)
+        ended = None
+        with suppress(NoSuchContainerError):  # whoever stopped it may have removed it, too
+            ended = runtime.wait(stage.id, timeout_s=_NOTICE_S)
+        with lock.exclusive(wiring.LOCK, _FOLLOWING, patience_s=_LOCK_PATIENCE_S):
+            found = stage.find()
+            if found is None:
+                return ended
+            if found.state is not State.RUNNING:
+                return stage.clear() or ended
+        stage.outputs = runtime.logs(stage.id, tail=0, follow=True)
+
+
+def _end(stage: Stage) -> Exit | None:
+    with lock.exclusive(wiring.LOCK, _FOLLOWING, tell=tell), undisturbed():
+        return stage.clear() if stage.find() else None

@@ -1,0 +1,48 @@
+"""`schedctl logs`: what a scheduler wrote, in the order in which it wrote it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import click
+
+from schedkit.model.host.actions import Refused, choose
+from schedkit.runtimes.containers import Output, Stream
+from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.answer import telling_problems
+from schedkit.schedctl.change import snapshot
+from schedkit.schedctl.change.executor import problem
+from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.problems.problem import printable
+from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.verbs.machine.ps import no_runtime
+
+
+@click.command()
+@click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
+@click.option("-f", "--follow", is_flag=True, help="Go on until its end.")
+@click.option("-n", "--tail", type=click.IntRange(min=0), help="Only so many of the last lines.")
+@click.pass_obj
+def command(settings: Settings, container: str | None, tail: int | None, *, follow: bool) -> None:
+    """Show what a scheduler wrote; without an argument the only one there is."""
+    runtimes = wiring.runtimes(settings)
+    with telling_problems():
+        look = snapshot.look(wiring.ROOT, runtimes)
+        if look.containers is None:
+            raise no_runtime(look.problems)
+        chosen = choose(look.host, container)
+        if isinstance(chosen, Refused):
+            raise problem(chosen)
+        forward(runtimes[chosen.driver].logs(chosen.id, tail=tail, follow=follow))
+
+
+def forward(outputs: Iterable[Output]) -> None:
+    """Write each piece where the program wrote it; on a terminal without anything that it would obey."""
+    for output in outputs:
+        is_error = output.stream is Stream.STDERR
+        file = sys.stderr if is_error else sys.stdout
+        if file is not None and file.isatty():
+            click.echo(printable(output.data.decode(errors="replace")), file=file, nl=False)
+        else:
+            click.echo(output.data, err=is_error, nl=False)

@@ -1,0 +1,91 @@
+"""`schedctl ps`: the containers of schedkit's, also those of the Go schedctl, in every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.answer import Answer, Table, answering
+from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.change import elsewhere, snapshot
+from schedkit.schedctl.change.labels import CATALOG_NAME, DIGEST, SIGNER
+from schedkit.schedctl.change.snapshot import Found, Look
+from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.settings.table import Settings
+
+_SHORT_ID = 12
+
+
+_NO_RUNTIME = (
+    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, and where it looked"
+)
+
+
+class ContainerShown(msgspec.Struct, frozen=True, kw_only=True):
+    """One container."""
+
+    pid: int | None  # of its first process; null: it does not run
+    id: str
+    name: str
+    driver: str
+    state: str  # created, running, exited or unknown
+    image: str
+    started_at: str | None
+    exit_code: int | None  # null: it has not ended
+    catalog_name: str | None  # null: it was not named by a catalog, or another program started it
+    digest: str | None  # what was verified
+    signer: str | None  # null: nobody's signature was asked for
+
+
+class Processes(Result, frozen=True, kw_only=True):
+    """All containers, the oldest of each runtime first."""
+
+    containers: tuple[ContainerShown, ...]
+
+
+@click.command()
+@click.pass_obj
+@answering
+def command(settings: Settings) -> Answer:
+    """List the containers of schedkit's, in Podman and in containerd."""
+    return answer(snapshot.look(wiring.ROOT, wiring.runtimes(settings)))
+
+
+def answer(look: Look) -> Answer:
+    """What was found; those that have ended have no process."""
+    if look.containers is None:
+        raise no_runtime(look.problems)
+    rows = [(_pid(each), each.container.id[:_SHORT_ID], each.container.name) for each in look.containers]
+    shown = Processes(containers=tuple(map(_shown, look.containers)))
+    return Answer(shown, [Table(("PID", "ID", "NAME"), rows)], warnings=look.problems)
+
+
+def no_runtime(problems: Sequence[str]) -> Problem:
+    """What to say when there is nobody to ask."""
+    why = "; ".join(problems) or "there is no socket of either"
+    remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), _NO_RUNTIME)
+    return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
+
+
+def _pid(found: Found) -> str:
+    return str(found.container.pid or "-")
+
+
+def _shown(found: Found) -> ContainerShown:
+    one = found.container
+    return ContainerShown(
+        pid=one.pid,
+        id=one.id,
+        name=one.name,
+        driver=found.driver,
+        state=one.state.value,
+        image=one.image,
+        started_at=one.started_at.isoformat(timespec="seconds") if one.started_at else None,
+        exit_code=one.exit.code if one.exit else None,
+        catalog_name=one.labels.get(CATALOG_NAME),
+        digest=one.labels.get(DIGEST),
+        signer=one.labels.get(SIGNER),
+    )

@@ -1,0 +1,89 @@
+"""`schedctl reset`: back to the kernel's own scheduler, from any state, and told before it is done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from schedkit.model.host.actions import Action
+from schedkit.model.host.switch_reset import describe, plan_reset
+from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.answer import Answer, answering
+from schedkit.schedctl.answers.progress import tell
+from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.change import lock, snapshot
+from schedkit.schedctl.change.executor import Stage, decided
+from schedkit.schedctl.change.snapshot import Survey
+from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.settings.flags import option
+from schedkit.schedctl.settings.table import Settings
+
+
+class SchedulerReset(Result, frozen=True, kw_only=True):
+    """What was done, or with `dry_run` would be, and what the kernel runs."""
+
+    steps: tuple[str, ...]  # in words, which may change
+    dry_run: bool
+    kernel_state: str
+    ops: str | None  # null: the kernel runs its own scheduler
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option(
+    "--evict", type=int, default=0, metavar="PID", help="End this process's scheduler, which is not ours."
+)
+@option("grace_s")
+@click.option("--force", is_flag=True, help="Also where Kubernetes has it, or nobody knows whose it is.")
+@click.pass_obj
+@answering
+def command(
+    settings: Settings, evict: int, grace_s: float, *, dry_run: bool, yes: bool, force: bool
+) -> Answer:
+    """Go back to the kernel's own scheduler: stop ours, eject an orphan, remove what is left behind."""
+    survey = _survey(settings)
+    plan = decided(plan_reset(survey.host, evicted=evict, is_forced=force))
+    if dry_run or not plan:
+        return answer(plan, survey, is_dry=dry_run)
+    for line in describe(plan):
+        tell(f"will {line}")
+    _confirm(is_sure=yes)
+    with lock.exclusive(wiring.LOCK, "reset", tell=tell):
+        if plan_reset(_survey(settings).host, evicted=evict, is_forced=force) != plan:
+            why = "the machine is not as it was when the steps were told"
+            raise Problem("nothing was done", why=why, remedy="see what is there now: `schedctl reset` again")
+        Stage(wiring.ROOT, wiring.runtimes(settings), settings.driver, tell, grace_s=grace_s).play(plan)
+    return answer(plan, _survey(settings), is_dry=False)
+
+
+def _survey(settings: Settings) -> Survey:
+    return snapshot.survey(wiring.ROOT, wiring.runtimes(settings))
+
+
+def _confirm(*, is_sure: bool) -> None:
+    if is_sure:
+        return
+    if not all(each is not None and each.isatty() for each in (sys.stdin, sys.stderr)):
+        why = "nobody can be asked without a terminal"
+        raise Problem("nothing was done", why=why, remedy="if that is what you want, add `--yes`")
+    if not click.confirm("Go on?", err=True):
+        raise Problem("nothing was done", why="you said no")
+
+
+def answer(plan: Sequence[Action], survey: Survey, *, is_dry: bool) -> Answer:
+    """What was done, or would be."""
+    kernel = survey.look.observation.kernel
+    done = SchedulerReset(
+        steps=describe(plan), dry_run=is_dry, kernel_state=kernel.state.value, ops=kernel.ops
+    )
+    runs = kernel.ops or "its own scheduler"
+    last = f"the kernel runs {runs}" if plan else f"nothing to do: the kernel runs {runs}"
+    lines = [*(f"would {step}" for step in done.steps), last] if is_dry else [last]
+    pinned = (
+        f"a link of {each.ops} is still pinned in a BPF filesystem: remove its file"
+        for each in survey.host.lingering.pinned
+    )
+    return Answer(done, lines, warnings=[*survey.look.problems, *survey.host.lingering.gaps, *pinned])

@@ -1,0 +1,249 @@
+"""`schedctl status`: what the kernel runs, whose it is, and whether that agrees with our containers.
+
+It is asked often, by people and by programs, and starts quickly: its answer is a plain mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+import click
+
+from schedkit.model.host.status import Owner, OwnerKind, Status, Verdict, judge
+from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.answer import Answer, Fields, answering
+from schedkit.schedctl.change import snapshot
+from schedkit.schedctl.change.snapshot import Found, Look
+from schedkit.schedctl.problems.problem import SCHEMA_VERSION, ExitCode
+from schedkit.schedctl.settings.table import Settings
+
+if TYPE_CHECKING:
+    from schedkit.runtimes.port import Runtime
+
+
+class SchedulerShown(TypedDict):
+    """Our container: the one whose scheduler the kernel runs, if there are several."""
+
+    name: str
+    container_id: str
+    image: str
+    image_id: NotRequired[str]
+    pid: int
+    started_at: str | None
+
+
+class KernelShown(TypedDict):
+    """What the kernel itself says."""
+
+    supported: bool
+    enabled: bool
+    ops: str  # the scheduler's own name for itself; empty: none is attached
+    state: str
+    enable_seq: int | None
+    switch_all: bool | None
+    nr_rejected: int | None
+    hotplug_seq: int | None
+
+
+class OwnerShown(TypedDict):
+    """Whose the attached scheduler is; only what is known is there."""
+
+    kind: str  # managed, foreign, orphan or unknown
+    pid: NotRequired[int]
+    command: NotRequired[str]
+    container_id: NotRequired[str]
+    pod_uid: NotRequired[str]
+    unit: NotRequired[str]
+    reason: NotRequired[str]
+
+
+class LeftoverShown(TypedDict):
+    """A container of ours that does not run: it has ended, or a change was interrupted before it began."""
+
+    name: str
+    container_id: str
+    driver: str
+    state: str  # created, exited or unknown
+
+
+class StatusShown(TypedDict):
+    """What is optional is absent when there is no such thing."""
+
+    schema_version: str
+    status: str
+    driver: str
+    scheduler: NotRequired[SchedulerShown]
+    kernel: KernelShown
+    owner: NotRequired[OwnerShown]
+    discrepancy: NotRequired[str]
+    kernel_words: NotRequired[str]  # why our container is not attached, by the kernel
+    last_words: NotRequired[str]  # and by its scheduler
+    leftovers: NotRequired[list[LeftoverShown]]
+    message: str
+    next: str
+    observed_at: NotRequired[str]  # only with --watch
+
+
+@click.command()
+@click.option("-w", "--watch", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@click.pass_context
+@answering
+def command(ctx: click.Context, *, watch: bool) -> Answer:
+    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree.
+
+    With --watch it exits 0, and -o json prints one object on each line.
+    """
+    settings: Settings = ctx.obj
+    if watch:
+        from schedkit.schedctl.verbs.machine import status_watch  # noqa: PLC0415 - most ask once
+
+        status_watch.follow(lambda: look_at(settings), ctx.params["output"])
+    return look_at(settings)
+
+
+def look_at(settings: Settings) -> Answer:
+    """The answer to a look at this machine."""
+    runtimes = wiring.runtimes(settings)
+    look = snapshot.look(wiring.ROOT, runtimes)
+    return answer(look, settings.driver, lambda found: _reasons(found, runtimes))
+
+
+def _reasons(found: Found, runtimes: Mapping[str, Runtime]) -> tuple[str, str]:
+    from schedkit.schedctl.change import why_detached  # noqa: PLC0415 - most answers go without
+
+    return why_detached.find(wiring.ROOT, runtimes, found)
+
+
+def _unexplained(found: Found) -> tuple[str, str]:  # noqa: ARG001 - nothing is known about any
+    return "", ""
+
+
+def answer(look: Look, driver: str, explain: Callable[[Found], tuple[str, str]] = _unexplained) -> Answer:
+    """The answer to one look; `driver` is the one to name when no container of ours runs.
+
+    `explain` says, in the words of the kernel and of the scheduler, why a container is not in the kernel.
+    """
+    running = look.running
+    ours = None if running is None else [each.ours for each in running]
+    ended = [each.ours for each in look.ended]
+    verdict = judge(look.observation, ours, ended=ended, silent=look.silent)
+    scheduler = _scheduler(look, verdict.owner)
+    shown = describe(look, verdict, scheduler, driver)
+    if scheduler and verdict.status is Status.DETACHED:
+        _add_words(shown, *explain(scheduler))
+    code = ExitCode.DISCREPANCY if verdict.exit_code else ExitCode.DONE
+    return Answer(shown, [_text(shown)], code, look.problems)
+
+
+def _scheduler(look: Look, owner: Owner) -> Found | None:
+    running = look.running or ()
+    owning = [each for each in running if each.container.id == owner.container_id]
+    return next(iter(owning or running), None)
+
+
+def describe(look: Look, verdict: Verdict, scheduler: Found | None, driver: str) -> StatusShown:
+    """The whole answer, in the words of the schema."""
+    shown = StatusShown(
+        schema_version=SCHEMA_VERSION,
+        status=verdict.status.value,
+        driver=scheduler.driver if scheduler else driver,
+        kernel=_kernel(look.observation.kernel),
+        message=verdict.words,
+        next=verdict.way_out,
+    )
+    if scheduler:
+        shown["scheduler"] = _shown(scheduler)
+    if verdict.owner.kind is not OwnerKind.NONE:
+        shown["owner"] = _owner(verdict.owner)
+    if verdict.exit_code:
+        shown["discrepancy"] = verdict.words
+    if left := [_left_over(each) for each in look.ended]:
+        shown["leftovers"] = left
+    return shown
+
+
+def _add_words(shown: StatusShown, kernel_words: str, last_words: str) -> None:
+    if kernel_words:
+        shown["kernel_words"] = kernel_words
+    if last_words:
+        shown["last_words"] = last_words
+
+
+def _left_over(found: Found) -> LeftoverShown:
+    one = found.container
+    return LeftoverShown(name=one.name, container_id=one.id, driver=found.driver, state=one.state.value)
+
+
+def _shown(found: Found) -> SchedulerShown:
+    one = found.container
+    shown = SchedulerShown(
+        name=one.name,
+        container_id=one.id,
+        image=one.image,
+        pid=one.pid or 0,
+        started_at=one.started_at.isoformat(timespec="seconds") if one.started_at else None,
+    )
+    if one.image_id:
+        shown["image_id"] = one.image_id
+    return shown
+
+
+def _kernel(kernel: SchedExt) -> KernelShown:
+    return KernelShown(
+        supported=kernel.state is not State.ABSENT,
+        enabled=kernel.state is State.ENABLED,
+        ops=kernel.ops or "",
+        state=kernel.state.value,
+        enable_seq=kernel.enable_seq,
+        switch_all=kernel.switch_all,
+        nr_rejected=kernel.nr_rejected,
+        hotplug_seq=kernel.hotplug_seq,
+    )
+
+
+def _owner(owner: Owner) -> OwnerShown:
+    shown = OwnerShown(kind=owner.kind.value)
+    if owner.pid:
+        shown["pid"] = owner.pid
+    if owner.command:
+        shown["command"] = owner.command
+    if owner.container_id:
+        shown["container_id"] = owner.container_id
+    if owner.pod_uid:
+        shown["pod_uid"] = owner.pod_uid
+    if owner.unit:
+        shown["unit"] = owner.unit
+    if owner.reason:
+        shown["reason"] = owner.reason
+    return shown
+
+
+def _text(shown: StatusShown) -> Fields:
+    pairs = [("Status", shown["status"]), ("Kernel", shown["kernel"]["state"])]
+    if shown["kernel"]["ops"]:
+        pairs.append(("Scheduler", shown["kernel"]["ops"]))
+    if scheduler := shown.get("scheduler"):
+        pairs += [
+            ("Container", f"{scheduler['name']} ({scheduler['container_id'][:12]}, {shown['driver']})"),
+            ("Image", scheduler["image"]),
+            ("Since", scheduler["started_at"] or "not known"),
+        ]
+    pairs.append(("Meaning", shown["message"]))
+    if words := shown.get("kernel_words"):
+        pairs.append(("Kernel says", words))
+    if words := shown.get("last_words"):
+        pairs.append(("Last words", words))
+    pairs += [("Left over", _words_about(each)) for each in shown.get("leftovers", ())]
+    return Fields([*pairs, ("Next", shown["next"])])
+
+
+def _words_about(left: LeftoverShown) -> str:
+    was = {"created": "was prepared and never started", "exited": "has ended"}.get(
+        left["state"], "is of no use"
+    )
+    name = left["name"] or left["container_id"][:12]
+    return (
+        f"container {name} {was}; the next `run` or `switch` removes it, and so does `schedctl stop {name}`"
+    )

@@ -1,0 +1,61 @@
+"""`schedctl stop`: end a scheduler, and wait until the kernel has let go of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from schedkit.model.host.actions import Known, choose, left_in_kernel, plan_stop
+from schedkit.model.kernel.sched_ext import SchedExt
+from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.answer import Answer, answering
+from schedkit.schedctl.answers.progress import tell
+from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.change import lock, snapshot
+from schedkit.schedctl.change.executor import Stage, decided, problem
+from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.settings.flags import option
+from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.verbs.machine.ps import no_runtime
+
+
+class ContainerStopped(Result, frozen=True, kw_only=True):
+    """The container that is gone, and what the kernel runs since."""
+
+    name: str
+    id: str
+    driver: str
+    kernel_state: str
+    ops: str | None  # of somebody else's scheduler; null: the kernel runs its own
+
+
+@click.command()
+@click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
+@option("grace_s")
+@click.option("--force", is_flag=True, help="Also where a Kubernetes pod has the scheduler.")
+@click.pass_obj
+@answering
+def command(settings: Settings, container: str | None, grace_s: float, *, force: bool) -> Answer:
+    """Stop a scheduler and remove its container; without an argument the only one there is."""
+    runtimes = wiring.runtimes(settings)
+    with lock.exclusive(wiring.LOCK, "stop", tell=tell):
+        look = snapshot.look(wiring.ROOT, runtimes)
+        if look.containers is None:
+            raise no_runtime(look.problems)
+        chosen = decided(choose(look.host, container))
+        plan = decided(plan_stop(look.host, chosen, is_forced=force))
+        Stage(wiring.ROOT, runtimes, chosen.driver, tell, grace_s=grace_s).play(plan)
+    seen = snapshot.settled(wiring.ROOT)
+    if remains := left_in_kernel(seen):
+        raise problem(remains)
+    return answer(chosen, seen.kernel, look.problems)
+
+
+def answer(chosen: Known, kernel: SchedExt, problems: Sequence[str]) -> Answer:
+    """What is gone, and what the kernel runs since."""
+    stopped = ContainerStopped(
+        name=chosen.name, id=chosen.id, driver=chosen.driver, kernel_state=kernel.state.value, ops=kernel.ops
+    )
+    runs = kernel.ops or "its own scheduler"
+    return Answer(stopped, [f"stopped {chosen.name}; the kernel runs {runs}"], warnings=problems)

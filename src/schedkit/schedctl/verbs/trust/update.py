@@ -1,0 +1,86 @@
+"""`schedctl trust update`: the newest root of the public Sigstore, or of another one."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from schedkit.oci.policy import root_files, root_update
+from schedkit.oci.policy.root_files import DatedRoot
+from schedkit.oci.policy.root_update import UpdateFailed
+from schedkit.schedctl.answers.answer import Answer, Fields, answering
+from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.source.trust import root_folder_of
+
+
+class TrustUpdated(Result, frozen=True, kw_only=True):
+    """The root that was fetched."""
+
+    source: str
+    taken: str
+    fingerprint: str
+    changed: bool  # whether it is another one than before
+    folder: str
+
+
+@click.command()
+@click.option("--url", default=root_files.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
+@click.option(
+    "--root",
+    "first_root",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The TUF root of another Sigstore than the public one.",
+)
+@answering
+def command(url: str, first_root: Path | None) -> Answer:
+    """Fetch the newest Sigstore root, verified from the one that is known.
+
+    The public one counts from then on. That of another Sigstore counts for policies that name its file.
+    """
+    folder = root_folder_of(os.environ, url)
+    before = root_files.current(folder, source=url)
+    today = datetime.now(UTC).date()
+    known = first_root.read_bytes() if first_root else None
+    try:
+        now = root_update.update(folder, today, url=url, first_root=known)
+    except UpdateFailed as error:
+        raise _not_refreshed(url, error) from error
+    updated = _describe(before, now, folder)
+    file = folder / root_files.TRUSTED_ROOT
+    elsewhere = f"this is not the public Sigstore: write `trustedRoot: {file}` into a policy to use it"
+    return Answer(updated, [_text(updated)], warnings=[] if url == root_files.SIGSTORE else [elsewhere])
+
+
+def _not_refreshed(url: str, error: UpdateFailed) -> Problem:
+    """With a reason where TUF gives none, as when there is no network."""
+    why = str(error).replace(f"{url} could not be read: ;", f"{url} could not be reached;")
+    remedy = (
+        "see whether this machine has a network, or a proxy (HTTPS_PROXY); an old root verifies as before"
+    )
+    return Problem("the root was not refreshed; the one in use stays", why=why, remedy=remedy)
+
+
+def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:
+    return TrustUpdated(
+        source=now.origin.source,
+        taken=now.origin.taken.isoformat(),
+        fingerprint=now.fingerprint,
+        changed=now.fingerprint != before.fingerprint,
+        folder=str(folder),
+    )
+
+
+def _text(updated: TrustUpdated) -> Fields:
+    return Fields(
+        [
+            ("Root", f"{updated.source}, {updated.taken}"),
+            ("Fingerprint", updated.fingerprint),
+            ("Changed", "yes" if updated.changed else "no"),
+            ("Kept in", updated.folder),
+        ]
+    )
