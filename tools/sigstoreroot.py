@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 _STORE = quote("https://tuf-repo-cdn.sigstore.dev", safe="")
 _ROOT = Path(__file__).parents[1]
-_TARGET, _LOCK = _ROOT / "src/schedkit/oci/sigstore", _ROOT / "uv.lock"
+_TARGET, _LOCK = _ROOT / "src/schedkit/oci/policy/embedded", _ROOT / "uv.lock"
 # the authorities and logs, and the keys of those who may name new ones
 _FILES = ("trusted_root.json", "root.json")
 

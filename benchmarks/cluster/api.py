@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 
 from rig.errors import RigError
-from schedkit.kube.config import discover
+from schedkit.kube.access.config import discover
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from benchmarks.cluster import pruned  # noqa: F401 - before anything of schedki
 from schedkit.kube.client import Client
 from schedkit.kube.resources import Key
 from schedkit.sked import wiring
+from schedkit.sked.cache import Cluster
 from schedkit.sked.main import main as sked
-from schedkit.sked.observing import Cluster
 
 
 def main(port: str, *flags: str) -> None:

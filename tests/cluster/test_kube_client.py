@@ -16,7 +16,8 @@ import pytest
 from rig import faultproxy, objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
-from schedkit.kube import config, errors
+from schedkit.kube import errors
+from schedkit.kube.access import config
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer
 from schedkit.kube.resources import Metadata, Resource

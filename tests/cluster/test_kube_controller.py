@@ -15,7 +15,7 @@ from rig import objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.polling import play, soon
-from schedkit.kube import config
+from schedkit.kube.access import config
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.controller import DONE, Controller, Result, serve
 from schedkit.kube.events import Occurrence, Recorder, Reference

@@ -22,7 +22,7 @@ from rig import controlplane, faultproxy, objects
 from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.polling import soon
-from schedkit.kube import config
+from schedkit.kube.access import config
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer, Limits
 from schedkit.kube.resources import Described, Key, Metadata, Resource

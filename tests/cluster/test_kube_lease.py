@@ -19,9 +19,9 @@ from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.polling import play, soon
 from rig.processes import Process
-from schedkit.kube import config
+from schedkit.kube.access import config
+from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
-from schedkit.kube.config import Connection
 from schedkit.kube.errors import FencedError
 from schedkit.kube.lease import Elector, LeaseLostError, Terms
 

@@ -10,7 +10,7 @@ import pytest
 
 from rig import manager
 from rig.controlplane import ControlPlane
-from schedkit.sked import selfsigned
+from schedkit.sked.http import selfsigned
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from rig.cosign import Cosign, Key
 from rig.hostile import Server, answer
 from rig.registry import Kind, Pushed, Registry
 from rig.trustrules import BY_KEY, KEY_FILE
-from schedkit.sked import confinement
-from schedkit.sked.verifierprotocol import Answer, Request
-from schedkit.sked.verifying import LIMITS, VERIFIER
+from schedkit.sked.trust import confined
+from schedkit.sked.trust.messages import Answer, Request
+from schedkit.sked.trust.verdict_book import LIMITS, VERIFIER
 
 Push = Callable[[Registry], Pushed]
 
@@ -53,8 +53,8 @@ class Asking:
             ca_file=str(self._authority.ca_file),
             insecure=(),
         )
-        inherited = confinement.environment(os.environ)
-        said = confinement.run(VERIFIER, msgspec.json.encode(request), LIMITS, inherited)
+        inherited = confined.environment(os.environ)
+        said = confined.run(VERIFIER, msgspec.json.encode(request), LIMITS, inherited)
         return msgspec.json.decode(asyncio.run(said), type=Answer)
 
 

@@ -19,8 +19,8 @@ from rig.kubeclient import JsonObject
 from rig.trustrules import MountedRules
 from schedkit.model.trust.rules import TrustMode
 from schedkit.sked.manager import command
-from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.settings import Settings
+from schedkit.sked.trust.rules_folder import RuleFolder
 
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 OLD, NEW = "sked-trust", "sked-rules"

@@ -67,7 +67,7 @@ def test_every_file_that_pages_name_exists() -> None:
 
 
 def test_the_metrics_of_the_page_are_those_that_are_served() -> None:
-    served = set(re.findall(r'"(sked_\w+)"', (ROOT / "src/schedkit/sked/metrics.py").read_text()))
+    served = set(re.findall(r'"(sked_\w+)"', (ROOT / "src/schedkit/sked/http/metrics.py").read_text()))
 
     named = found_in_pages(r"`(sked_\w+)`")
     assert {re.sub("_(total|info)$", "", name) for name in named} == served

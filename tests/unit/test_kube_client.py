@@ -17,9 +17,9 @@ import pytest
 from rig import faultproxy
 from rig.faultproxy import Asked, Scripted, answer
 from schedkit.kube import errors
+from schedkit.kube.access.config import Connection
+from schedkit.kube.access.credentials import Credentials, FixedToken, TokenFile
 from schedkit.kube.client import Client, Selection
-from schedkit.kube.config import Connection
-from schedkit.kube.credentials import Credentials, FixedToken, TokenFile
 from schedkit.kube.errors import FencedError, UnavailableError
 from schedkit.kube.resources import Metadata, Resource
 from schedkit.kube.retries import Patience

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from schedkit.kube import config
-from schedkit.kube.config import Connection
-from schedkit.kube.credentials import ExecPlugin, TokenFile
+from schedkit.kube.access import config
+from schedkit.kube.access.config import Connection
+from schedkit.kube.access.credentials import ExecPlugin, TokenFile
 from schedkit.kube.errors import ConfigError
 
 TWO_CONTEXTS: dict[str, Any] = {

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from rig import faultproxy, polling
 from rig.faultproxy import Asked, answer
+from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
-from schedkit.kube.config import Connection
 from schedkit.kube.errors import FencedError
 from schedkit.kube.lease import Elector, LeaseLostError, Terms
 

@@ -218,8 +218,8 @@ def test_what_came_between_the_last_look_and_a_change_of_files_is_read(tmp_path:
 def test_half_a_line_of_a_full_disk_is_not_left(tmp_path: Path) -> None:
     """A limit on the size of files does to a write what a full disk does: it ends early."""
     words = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1]); import logkeeper, signal;"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); keeper = logkeeper.Keeper(sys.argv[2]);"
+        "import resource, sys; sys.path.insert(0, sys.argv[1]); import log_keeper, signal;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); keeper = log_keeper.Keeper(sys.argv[2]);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150));"
         "keeper.take(b'stdout', b'a' * 60 + b'\\n' + b'b' * 60 + b'\\n');"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (150, 150)); keeper.take(b'stderr', b'c\\n')"

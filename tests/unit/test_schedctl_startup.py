@@ -47,8 +47,8 @@ def test_nothing_else_is_imported_and_no_garbage_is_looked_for(word: str, given:
 
 
 def test_the_reason_why_a_container_is_not_in_the_kernel_needs_nothing_that_changes_the_machine() -> None:
-    names = "schedkit.schedctl.verbs.machine.status, schedkit.schedctl.change.why_detached, schedkit.runtimes.podman.client"
-    program = f"import sys, {names}; print(*sys.modules)"
+    names = ("schedctl.verbs.machine.status", "schedctl.change.why_detached", "runtimes.podman.client")
+    program = f"import sys, {', '.join(f'schedkit.{name}' for name in names)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from rig import polling
-from schedkit.sked import confinement
-from schedkit.sked.confinement import BrokenOffError, Limits
+from schedkit.sked.trust import confined
+from schedkit.sked.trust.confined import BrokenOffError, Limits
 
 LIMITS = Limits(time_s=20, memory=64 << 20, output=1000)
 
 
 def run(program: str, request: bytes = b"", limits: Limits = LIMITS) -> bytes:
     argv = (sys.executable, "-S", "-c", program)
-    return asyncio.run(confinement.run(argv, request, limits, {"MALLOC_ARENA_MAX": "1"}))
+    return asyncio.run(confined.run(argv, request, limits, {"MALLOC_ARENA_MAX": "1"}))
 
 
 def refusal(program: str, request: bytes = b"", limits: Limits = LIMITS) -> str:
@@ -91,4 +91,4 @@ def test_complaints_of_a_program_that_ends_well_are_nobodys_business() -> None:
 
 def test_a_program_that_is_not_there_is_one_that_broke_off() -> None:
     with pytest.raises(BrokenOffError, match="it could not be started"):
-        asyncio.run(confinement.run(("/nowhere/at/all",), b"", LIMITS, {}))
+        asyncio.run(confined.run(("/nowhere/at/all",), b"", LIMITS, {}))

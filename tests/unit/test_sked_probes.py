@@ -11,12 +11,12 @@ import aiohttp
 import pytest
 
 from rig.processes import free_port
+from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
-from schedkit.kube.config import Connection
 from schedkit.kube.informer import Informer
+from schedkit.sked.http.probes import Health
+from schedkit.sked.http.serving import listening
 from schedkit.sked.kinds import NODES
-from schedkit.sked.probes import Health
-from schedkit.sked.serving import listening
 from schedkit.sked.settings import Address
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs/sked/architecture.md"

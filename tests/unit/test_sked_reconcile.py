@@ -17,8 +17,8 @@ from rig.cases import DAEMON_SET_UID, daemon_set, observation, pod, running, sch
 from rig.faultproxy import Asked, answer, stream
 from rig.kubeclient import JsonObject
 from rig.polling import play
+from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
-from schedkit.kube.config import Connection
 from schedkit.kube.controller import DONE, Result, serve
 from schedkit.kube.errors import FencedError
 from schedkit.kube.events import Recorder
@@ -28,12 +28,12 @@ from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.plan import CreateDaemonSet
 from schedkit.model.trust.rules import TrustMode
 from schedkit.sked import reconcile
+from schedkit.sked.cache import Cluster
 from schedkit.sked.manager import command
-from schedkit.sked.observing import Cluster
 from schedkit.sked.reconcile import Reconciler
-from schedkit.sked.rulefiles import RuleFolder
 from schedkit.sked.settings import Settings
-from schedkit.sked.verifying import Access, Verifications
+from schedkit.sked.trust.rules_folder import RuleFolder
+from schedkit.sked.trust.verdict_book import Access, Verifications
 from schedkit.sked.wiring import Manager
 
 Reply: TypeAlias = Callable[[JsonObject], bytes]

@@ -14,16 +14,16 @@ from structlog.testing import capture_logs
 
 from rig import polling
 from rig.trustrules import MountedRules
+from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
-from schedkit.kube.config import Connection
 from schedkit.model.trust.rules import TrustMode, built_in_rules
 from schedkit.oci.policy.files import read_with
-from schedkit.sked import rulereader
-from schedkit.sked.confinement import BrokenOffError
-from schedkit.sked.metrics import Metrics
-from schedkit.sked.observing import Cluster
-from schedkit.sked.rulefiles import RuleFolder
-from schedkit.sked.verifierprotocol import Reading
+from schedkit.sked.cache import Cluster
+from schedkit.sked.http.metrics import Metrics
+from schedkit.sked.trust import rules_process
+from schedkit.sked.trust.confined import BrokenOffError
+from schedkit.sked.trust.messages import Reading
+from schedkit.sked.trust.rules_folder import RuleFolder
 
 
 def look(folder: RuleFolder) -> None:
@@ -32,7 +32,7 @@ def look(folder: RuleFolder) -> None:
 
 async def read_here(file: Path) -> Reading:
     """As the process that a manager starts, which takes a second."""
-    return rulereader.read(file)
+    return rules_process.read(file)
 
 
 def looked(
@@ -90,7 +90,7 @@ def test_rules_and_keys_are_those_of_one_version(mounted: MountedRules) -> None:
         return document, read_named("a.pub")
 
     file = mounted.folder / "rules.yaml"
-    document, key = read_with(file, swap_between, rulereader.of_one_version(mounted.folder))
+    document, key = read_with(file, swap_between, rules_process.of_one_version(mounted.folder))
 
     assert (document, key) == (yaml.safe_load(POLICY), ONE)
 
@@ -106,7 +106,7 @@ def test_files_may_lie_in_other_volumes_than_the_rules_that_name_them(
         volume.mkdir()
         (volume / "a.pub").write_bytes(content)
 
-    assert rulereader.read(mounted.folder / "rules.yaml").files == {name: key}
+    assert rules_process.read(mounted.folder / "rules.yaml").files == {name: key}
 
 
 def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
@@ -133,14 +133,14 @@ def test_a_policy_that_names_its_own_folder_as_a_file_is_told_so(
 ) -> None:
     mounted.write({"rules.yaml": b"policy: " + policy + b"\n"})
 
-    assert "Is a directory" in rulereader.read(mounted.folder / "rules.yaml").complaint
+    assert "Is a directory" in rules_process.read(mounted.folder / "rules.yaml").complaint
 
 
 @pytest.mark.parametrize("broken", [b"mode: enforce\nmode: warn\n", b"[", POLICY], ids=repr)
 def test_what_cannot_be_used_is_told_with_its_place(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_bytes(broken)
 
-    assert str(tmp_path / "rules.yaml") in rulereader.read(tmp_path / "rules.yaml").complaint
+    assert str(tmp_path / "rules.yaml") in rules_process.read(tmp_path / "rules.yaml").complaint
 
 
 def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_none(

@@ -21,9 +21,10 @@ from aiohttp import web
 from rig.polling import play
 from rig.processes import free_port
 from schedkit.kube.errors import ConfigError
-from schedkit.sked import certificates, selfsigned, serving, wiring
-from schedkit.sked.certificates import Mounted
-from schedkit.sked.serving import Handler, listening, plain
+from schedkit.sked import wiring
+from schedkit.sked.http import certificates, selfsigned, serving
+from schedkit.sked.http.certificates import Mounted
+from schedkit.sked.http.serving import Handler, listening, plain
 from schedkit.sked.settings import Address
 
 ROOT = Path(__file__).parents[2]

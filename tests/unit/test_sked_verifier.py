@@ -22,8 +22,8 @@ from schedkit.oci.errors import (
 )
 from schedkit.oci.images.digests import content_of, index_of
 from schedkit.oci.policy import root_files
-from schedkit.sked.verifier import parts_of, told, with_age
-from schedkit.sked.verifierprotocol import NEWER_ROOT, Request
+from schedkit.sked.trust.messages import NEWER_ROOT, Request
+from schedkit.sked.trust.verifier_process import parts_of, told, with_age
 from schedkit.sked.wiring import old_root_warning
 
 

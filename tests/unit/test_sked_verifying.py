@@ -23,11 +23,11 @@ from schedkit.model.deploy.render import render
 from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.images.references import Digest
 from schedkit.model.trust.rules import TrustMode, built_in_rules, parse_rules
-from schedkit.sked import rulereader
-from schedkit.sked.confinement import BrokenOffError, Limits, environment
-from schedkit.sked.rulefiles import RuleFolder
-from schedkit.sked.verifierprotocol import Reading
-from schedkit.sked.verifying import Access, Verifications, understood
+from schedkit.sked.trust import rules_process
+from schedkit.sked.trust.confined import BrokenOffError, Limits, environment
+from schedkit.sked.trust.messages import Reading
+from schedkit.sked.trust.rules_folder import RuleFolder
+from schedkit.sked.trust.verdict_book import Access, Verifications, understood
 
 IMAGE = "registry.example/scheds/rusty:v1"
 GOOD, OTHER = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
@@ -313,7 +313,7 @@ def test_rules_are_read_when_no_verifier_runs(tmp_path: Path) -> None:
         async def read_slowly(file: Path) -> Reading:
             began.set()
             await may_end.wait()
-            return rulereader.read(file)
+            return rules_process.read(file)
 
         mounted.write({"rules.yaml": b"mode: enforce\n"})
         folder = RuleFolder(mounted.folder, TrustMode.ENFORCE, read_slowly, turn=turn)

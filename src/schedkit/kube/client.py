@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import aiohttp
 import msgspec
 
-from schedkit.kube.config import Connection
+from schedkit.kube.access.config import Connection
 from schedkit.kube.decoding import Page, codec
 from schedkit.kube.errors import NotFoundError
 from schedkit.kube.resources import Described, Resource

@@ -18,7 +18,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
 from schedkit.kube import errors
-from schedkit.kube.config import Connection, without_userinfo
+from schedkit.kube.access.config import Connection, without_userinfo
 from schedkit.kube.dice import roll
 from schedkit.kube.errors import FencedError, UnavailableError
 from schedkit.kube.retries import Patience, delay_before_retry

@@ -43,7 +43,7 @@ VERBS: dict[str, Verb] = {
     ),
     "verify": Verb("schedkit.schedctl.verbs.images.verify:command", "Verify who signed an image."),
     "trust": Verb(
-        "schedkit.schedctl.verbs.trust.__init__:group", "Show whom this machine trusts, or refresh it."
+        "schedkit.schedctl.verbs.trust:group", "Show whom this machine trusts, or refresh it."
     ),
     "mirror": Verb(
         "schedkit.schedctl.verbs.images.mirror:command", "Copy images with their signatures to another place."
@@ -51,7 +51,7 @@ VERBS: dict[str, Verb] = {
     "package": Verb(
         "schedkit.schedctl.verbs.images.package:command", "Make an image of a scheduler's program."
     ),
-    "catalog": Verb("schedkit.schedctl.verbs.catalog.__init__:group", "Show, update or publish the catalog."),
+    "catalog": Verb("schedkit.schedctl.verbs.catalog:group", "Show, update or publish the catalog."),
     "config": Verb("schedkit.schedctl.verbs.config:command", "Show every setting, and where it came from."),
     "completion": Verb(
         "schedkit.schedctl.verbs.completion:command", "Print what completes commands in a shell."

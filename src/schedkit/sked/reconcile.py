@@ -43,9 +43,9 @@ from schedkit.model.deploy.plan import (
     plan_daemon_set,
     reporting,
 )
+from schedkit.sked.cache import Cluster
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
-from schedkit.sked.observing import Cluster
-from schedkit.sked.verifying import Verifications
+from schedkit.sked.trust.verdict_book import Verifications
 
 _log = structlog.get_logger()
 

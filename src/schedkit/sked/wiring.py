@@ -19,25 +19,25 @@ from functools import partial
 import structlog
 
 from schedkit import __version__
-from schedkit.kube import config
+from schedkit.kube.access import config
 from schedkit.kube.client import Client
 from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
 from schedkit.model.trust.rules import Rules, TrustMode
 from schedkit.oci.policy import root_files
-from schedkit.sked import certificates
-from schedkit.sked.authorization import Gatekeeper
-from schedkit.sked.metrics import Metrics
-from schedkit.sked.observing import Cluster
+from schedkit.sked.cache import Cluster
+from schedkit.sked.http import certificates
+from schedkit.sked.http.authorization import Gatekeeper
+from schedkit.sked.http.metrics import Metrics
+from schedkit.sked.http.probes import Health
+from schedkit.sked.http.serving import listening
 from schedkit.sked.permissions import LEASE_NAME
-from schedkit.sked.probes import Health
 from schedkit.sked.reconcile import Reconciler
-from schedkit.sked.rulefiles import RuleFolder
-from schedkit.sked.serving import listening
 from schedkit.sked.settings import Address, Settings
-from schedkit.sked.verifierprotocol import NEWER_ROOT
-from schedkit.sked.verifying import Access, Verifications
+from schedkit.sked.trust.messages import NEWER_ROOT
+from schedkit.sked.trust.rules_folder import RuleFolder
+from schedkit.sked.trust.verdict_book import Access, Verifications
 
 CONTROLLER = "sked.schedkit.io/manager"
 # the work at hand, then events about it, then the lease: all before the kubelet's patience ends

@@ -59,10 +59,7 @@ def read_with(
 
 def check_policy(policy: TrustPolicy) -> None:
     """Tell now what cannot be used, and not when something has to run; `InvalidPolicy`, if there is such."""
-    from schedkit.oci.sigstore import (
-        keys,  # noqa: PLC0415 - cryptography, which readers do without
-        trusted_root,  # noqa: PLC0415 - cryptography, which readers do without
-    )
+    from schedkit.oci.sigstore import keys, trusted_root  # noqa: PLC0415 - cryptography, which readers do without
 
     try:
         for rule in (policy.rule, *policy.repositories.values()):

@@ -70,7 +70,7 @@ def embedded() -> DatedRoot:
 
 def embedded_file(name: str) -> bytes:
     """One of the files that `tools/sigstoreroot.py` keeps up to date."""
-    return (Path(__file__).with_name("sigstore") / name).read_bytes()
+    return (Path(__file__).with_name("embedded") / name).read_bytes()
 
 
 def current(folder: Path, *, source: str = SIGSTORE) -> DatedRoot:

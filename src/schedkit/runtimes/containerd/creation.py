@@ -16,7 +16,7 @@ from schedkit.runtimes.containers import CREATION_LABEL, PROVIDER_LABEL
 from schedkit.runtimes.errors import NameTakenError, RefusedError
 from schedkit.runtimes.specs import Spec
 
-KEEPER = Path(__file__).with_name("logkeeper.py")
+KEEPER = Path(__file__).with_name("log_keeper.py")
 _SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
 

@@ -1,4 +1,4 @@
-"""Reading what logkeeper.py has written: all of it, its last lines, or as it comes."""
+"""Reading what log_keeper.py has written: all of it, its last lines, or as it comes."""
 
 from __future__ import annotations
 

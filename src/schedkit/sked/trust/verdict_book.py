@@ -28,14 +28,14 @@ from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undeci
 from schedkit.model.images.references import Digest, InvalidReference, parse_reference
 from schedkit.model.trust.rules import Rules
 from schedkit.oci.policy import verdict_cache
-from schedkit.sked import confinement, rulefiles
-from schedkit.sked.confinement import BrokenOffError, Limits
-from schedkit.sked.rulefiles import RuleFolder
-from schedkit.sked.verifierprotocol import Answer, Request
+from schedkit.sked.trust import confined, rules_folder
+from schedkit.sked.trust.confined import BrokenOffError, Limits
+from schedkit.sked.trust.messages import Answer, Request
+from schedkit.sked.trust.rules_folder import RuleFolder
 
 _log = structlog.get_logger()
 
-VERIFIER: Final = (sys.executable, "-m", "schedkit.sked.verifier")
+VERIFIER: Final = (sys.executable, "-m", "schedkit.sked.trust.verifier_process")
 # a usual question takes half of it; beside a manager of usual size it stays below the limit of the pod
 LIMITS: Final = Limits(time_s=125, memory=48 << 20, output=64 << 10)
 # of the time between two looks at a tag: how long after a first failure, and at most after the tenth
@@ -86,7 +86,7 @@ class Verifications:
         # one process at a time, whatever it does: two would need more memory than there is
         self._turn = turn or asyncio.Lock()
         # with the wait for one that is at it, and for a reader of rules
-        whole_s = 2 * limits.time_s + rulefiles.LIMITS.time_s + 30
+        whole_s = 2 * limits.time_s + rules_folder.LIMITS.time_s + 30
         self._asking: Controller[Key] = Controller(
             "verification", self._answer, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
         )
@@ -224,8 +224,8 @@ class Verifications:
 
     async def _run(self, request: bytes) -> bytes:
         async with self._turn:
-            inherited = confinement.environment(os.environ)
-            return await confinement.run(self._command, request, self._limits, inherited)
+            inherited = confined.environment(os.environ)
+            return await confined.run(self._command, request, self._limits, inherited)
 
     def _request(self, ticket: str, question: Question, rules: Rules, before: Verdict | None) -> bytes:
         access = self._access

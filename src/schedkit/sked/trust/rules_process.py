@@ -15,7 +15,7 @@ import msgspec
 from schedkit.model.trust.policy import InvalidPolicy, Read
 from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.oci.policy.files import Opener, check_policy, read_beginning, read_with
-from schedkit.sked.verifierprotocol import Reading
+from schedkit.sked.trust.messages import Reading
 
 LONGEST_S: Final = 60
 # the link that a kubelet swaps; the names of all files lead over it

@@ -27,15 +27,15 @@ from schedkit.model.trust.rules import (
     parse_rules,
     unused_settings_remark,
 )
-from schedkit.sked import confinement
-from schedkit.sked.confinement import BrokenOffError, Limits
-from schedkit.sked.verifierprotocol import Reading
+from schedkit.sked.trust import confined
+from schedkit.sked.trust.confined import BrokenOffError, Limits
+from schedkit.sked.trust.messages import Reading
 
 _LOOK_S = 3.0
 # what is renamed or replaced is gone for a moment, and a kubelet may take 90 s to bring the next
 GONE_S: Final = 120.0
 _MOST_FILES = 256
-_READER: Final = (sys.executable, "-m", "schedkit.sked.rulereader")
+_READER: Final = (sys.executable, "-m", "schedkit.sked.trust.rules_process")
 LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
 
 _BOTH: Final = (
@@ -51,7 +51,7 @@ _log = structlog.get_logger()
 
 async def read_apart(file: Path) -> Reading:
     """What a process of its own reads; `BrokenOffError` if it does not get to its end."""
-    data = await confinement.run((*_READER, str(file)), b"", LIMITS, confinement.environment(os.environ))
+    data = await confined.run((*_READER, str(file)), b"", LIMITS, confined.environment(os.environ))
     try:
         return msgspec.json.decode(data, type=Reading)
     except msgspec.DecodeError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from schedkit.kube.credentials import Credentials, FixedToken, TokenFile
+from schedkit.kube.access.credentials import Credentials, FixedToken, TokenFile
 from schedkit.kube.errors import ConfigError
 
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -60,7 +60,7 @@ def discover(
 
 def _read(files: Sequence[Path], context: str | None, env: Mapping[str, str]) -> Connection:
     # imported here: in a pod nobody needs YAML
-    from schedkit.kube import kubeconfigs  # noqa: PLC0415
+    from schedkit.kube.access import kubeconfigs  # noqa: PLC0415
 
     return kubeconfigs.load(files, context=context, env=env)
 

@@ -18,7 +18,7 @@ from schedkit.kube.errors import KubeError
 from schedkit.kube.resources import Metadata, Resource
 from schedkit.kube.retries import Patience
 from schedkit.kube.transport import no_fence
-from schedkit.sked.serving import Handler, plain
+from schedkit.sked.http.serving import Handler, plain
 
 _log = structlog.get_logger()
 _REMEMBERED = 64  # of those who may, and as many of those who may not

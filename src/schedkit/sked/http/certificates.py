@@ -23,7 +23,7 @@ async def self_signed() -> ssl.SSLContext:
     It is made by a process of its own: the library for it would stay in this one's memory for good.
     """
     maker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "schedkit.sked.selfsigned", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "schedkit.sked.http.selfsigned", stdout=asyncio.subprocess.PIPE
     )
     try:
         async with asyncio.timeout(_MAKING_S):

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from schedkit.sked.serving import Handler, plain
+from schedkit.sked.http.serving import Handler, plain
 
 _BEAT_S = 1.0
 _MISSED_S = 30.0  # a heartbeat that late: something holds the event loop

@@ -17,8 +17,8 @@ from schedkit import __version__
 from schedkit.kube.controller import Controller
 from schedkit.kube.resources import Key
 from schedkit.model.api.schedext import ConditionType, SchedExt
-from schedkit.sked.observing import Cluster
-from schedkit.sked.rulefiles import RuleFolder
+from schedkit.sked.cache import Cluster
+from schedkit.sked.trust.rules_folder import RuleFolder
 
 _DURATIONS_S = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60)
 _CONTENT = {"Content-Type": prometheus.CONTENT_TYPE_LATEST}

@@ -29,7 +29,7 @@ from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
 from schedkit.oci.registry.logins import CredentialFiles
-from schedkit.sked.verifierprotocol import NEWER_ROOT, Answer, Request
+from schedkit.sked.trust.messages import NEWER_ROOT, Answer, Request
 
 LONGEST_S: Final = 120
 # a registry that is slow gets a word in its last seconds, where a process that is ended would not

@@ -11,8 +11,14 @@ from typing import TypeVar
 
 import msgspec
 
-from schedkit.kube.config import Connection, proxy_for, trusting, without_userinfo
-from schedkit.kube.credentials import Credentials, ExecPlugin, FixedToken, TokenFile, load_client_certificate
+from schedkit.kube.access.config import Connection, proxy_for, trusting, without_userinfo
+from schedkit.kube.access.credentials import (
+    Credentials,
+    ExecPlugin,
+    FixedToken,
+    TokenFile,
+    load_client_certificate,
+)
 from schedkit.kube.errors import ConfigError
 
 

@@ -1,0 +1,1 @@
+"""How the API server is found, and who we are there."""

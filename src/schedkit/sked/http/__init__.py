@@ -1,0 +1,1 @@
+"""What the manager serves: probes, and metrics over HTTPS to those who may read them."""
