@@ -21,8 +21,8 @@ from schedkit.model.api.schedext import (
     SchedExtStatus,
 )
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.plan import WriteStatus
 from schedkit.model.deploy.render import render
+from schedkit.model.report.plan import WriteStatus
 
 GROUP_LABEL = "bench.schedkit.io/group"
 ROUND_LABEL = "bench.schedkit.io/round"

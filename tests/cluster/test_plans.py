@@ -17,16 +17,11 @@ from rig.fakenodes import FakeNodes
 from rig.kubeclient import JSON_PATCH, ApiError, JsonObject
 from rig.plans import plan
 from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import Condition, SchedExt, SchedExtStatus
-from schedkit.model.deploy.observation import Event, Observation, Pod
-from schedkit.model.deploy.plan import (
-    Action,
-    CreateDaemonSet,
-    DeleteDaemonSet,
-    PatchDaemonSet,
-    RecordEvent,
-    WriteStatus,
-)
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet
+from schedkit.model.report.plan import Action, RecordEvent, WriteStatus
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
 

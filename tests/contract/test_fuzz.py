@@ -16,7 +16,7 @@ from rig.fuzz import __main__ as fuzz
 from rig.fuzz import targets, verifications, workers
 from rig.fuzz.targets import Corpus, Target
 from rig.fuzz.workers import VERIFICATION, Finding, Outcome, Plan
-from schedkit.model.trust.policy import Step
+from schedkit.model.trust.steps import Step
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from rig.podman import Podman
 from rig.schedext import Launcher
 from schedkit.kernel import kmsg, ownership, structops, sysfs
 from schedkit.kernel.observation import observe
+from schedkit.model.host.owners import OurContainer, OwnerKind
 from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Proof, place_of
-from schedkit.model.host.status import OurContainer, OwnerKind, Status, judge
+from schedkit.model.host.status import Status, judge
 from schedkit.model.kernel.log import ExitKind
 from schedkit.schedctl.change import eject
 

@@ -12,7 +12,8 @@ from rig.containerd import Containerd
 from rig.errors import RigError
 from rig.podman import Podman
 from schedkit.kernel.observation import observe
-from schedkit.model.host.status import OurContainer, OwnerKind, Status, judge
+from schedkit.model.host.owners import OurContainer, OwnerKind
+from schedkit.model.host.status import Status, judge
 from schedkit.runtimes.containerd.client import Containerd as ContainerdRuntime
 from schedkit.runtimes.podman.client import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime

@@ -15,13 +15,11 @@ from schedkit.model.api.daemonset import (
     OwnerReference,
     SecurityContext,
 )
-from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
-from schedkit.model.deploy.observation import (
+from schedkit.model.api.pods import (
     ContainerState,
     ContainerStatus,
     Event,
     EventSubject,
-    Observation,
     Pod,
     PodCondition,
     PodContainer,
@@ -31,6 +29,8 @@ from schedkit.model.deploy.observation import (
     Terminated,
     Waiting,
 )
+from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import CONTAINER, render
 from schedkit.model.deploy.verdicts import Trusted
 from schedkit.model.images.references import Digest

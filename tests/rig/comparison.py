@@ -18,7 +18,8 @@ from rig.forging import Made, Recipe, Workshop
 from rig.registry import Kind, Registry
 from rig.sigstore import Trust
 from schedkit.model.trust.patterns import Pattern
-from schedkit.model.trust.policy import Refusal, TrustPolicy
+from schedkit.model.trust.policy import TrustPolicy
+from schedkit.model.trust.steps import Refusal
 from schedkit.oci.sigstore.trusted_root import parse_root
 from schedkit.oci.sigstore.verify import verify
 

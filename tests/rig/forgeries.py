@@ -41,10 +41,10 @@ from schedkit.model.trust.policy import (
     Identity,
     NamedFile,
     Rule,
-    Step,
     TrustPolicy,
     default_policy,
 )
+from schedkit.model.trust.steps import Step
 from schedkit.oci.images.sources import Content
 
 Policy = Callable[[Made], TrustPolicy]

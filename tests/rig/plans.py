@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.plan import Action, Plan, plan_daemon_set, reporting
+from schedkit.model.deploy.plan import plan_daemon_set
+from schedkit.model.report.plan import Action, Plan, reporting
 
 
 def make_plan(observation: Observation) -> Plan:

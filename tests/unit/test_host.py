@@ -6,23 +6,18 @@ from itertools import product
 
 import pytest
 
+from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.status import (
-    EJECT,
     PATIENCE_S,
     RULES,
     Containers,
     HostObservation,
-    OurContainer,
-    Owner,
-    OwnerKind,
     Status,
-    attribute,
     count,
     find_rule,
     judge,
     should_wait,
-    way_to_end,
 )
 from schedkit.model.kernel.sched_ext import SchedExt, State
 

@@ -25,7 +25,7 @@ from schedkit.model.images.references import (
     parse_repository,
 )
 from schedkit.model.images.strictjson import InvalidDocument
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import Refused, Unreachable
 
 SHA = "sha256:" + "0123456789abcdef" * 4

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from schedkit.model.host.actions import (
-    After,
     AwaitAttachment,
     AwaitRelease,
-    Course,
     Create,
     Discard,
     Eject,
-    Evidence,
     Host,
     Known,
     Listen,
@@ -20,18 +17,21 @@ from schedkit.model.host.actions import (
     Start,
     Stop,
     Unregister,
-    choose,
+)
+from schedkit.model.host.attachment import (
+    Course,
+    Evidence,
     explain_failure,
     is_free,
     is_released,
     judge_start,
     left_in_kernel,
-    plan_run,
-    plan_stop,
 )
+from schedkit.model.host.owners import OurContainer, Owner, OwnerKind
 from schedkit.model.host.ownership import Leftovers, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
-from schedkit.model.host.status import HostObservation, OurContainer, Owner, OwnerKind
+from schedkit.model.host.run_stop import After, choose, plan_run, plan_stop
+from schedkit.model.host.status import HostObservation
 from schedkit.model.kernel.sched_ext import SchedExt, State
 
 ID = "ab" * 32

@@ -33,19 +33,14 @@ from schedkit.model.api.pod_fields import (
     NodeSelector,
     NodeSelectorTerm,
 )
+from schedkit.model.api.pods import Pod
 from schedkit.model.api.schedext import SchedExt, SchedExtSpec, SchedExtStatus
-from schedkit.model.deploy.observation import Observation, Pod
+from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation
-from schedkit.model.deploy.plan import (
-    Action,
-    CreateDaemonSet,
-    DeleteDaemonSet,
-    PatchDaemonSet,
-    RecordEvent,
-    WriteStatus,
-)
+from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet
 from schedkit.model.deploy.render import legacy_template, render
 from schedkit.model.deploy.rivals import Rivals
+from schedkit.model.report.plan import Action, RecordEvent, WriteStatus
 
 
 def carried_out(seen: Observation, actions: tuple[Action, ...]) -> Observation:

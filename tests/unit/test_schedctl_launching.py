@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from schedkit.model.host.actions import After
+from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import parse_reference
 from schedkit.runtimes.containers import Container, State

@@ -14,7 +14,7 @@ from schedkit.model.images import manifests
 from schedkit.model.images.configs import parse_config, platform_of
 from schedkit.model.images.elf import Program
 from schedkit.model.images.references import InvalidReference, Platform, parse_reference
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.images.packing import Contents, Packed, pack
 from schedkit.schedctl.main import VERBS
 from schedkit.schedctl.problems.explanations import explain

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedkit.kernel import observation
-from schedkit.model.host.actions import Course
+from schedkit.model.host.attachment import Course
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.status import HostObservation
 from schedkit.model.kernel.log import ExitKind

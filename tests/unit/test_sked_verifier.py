@@ -8,8 +8,8 @@ import pytest
 
 from schedkit.model.images import manifests
 from schedkit.model.images.references import InvalidReference
-from schedkit.model.trust.policy import Refusal, Step
 from schedkit.model.trust.rules import TrustMode, parse_rules
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import (
     Intercepted,
     NotFound,

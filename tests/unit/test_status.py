@@ -34,6 +34,7 @@ from rig.cases import (
 from rig.plans import make_plan
 from schedkit.model.api.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.api.daemonset import Capabilities, OwnerReference, SecurityContext
+from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
 from schedkit.model.api.schedext import (
     Condition,
     ConditionStatus,
@@ -41,11 +42,11 @@ from schedkit.model.api.schedext import (
     SchedExtStatus,
     SecurityProfile,
 )
-from schedkit.model.deploy.observation import ContainerStatus, Observation, Pod, PodCondition
-from schedkit.model.deploy.plan import RecordEvent, WriteStatus
+from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
 from schedkit.model.deploy.verdicts import Distrusted, Undecided
 from schedkit.model.report.node_checks import Bucket
+from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.trust.rules import TrustMode, built_in_rules
 
 USAGE = Path(__file__).parents[2] / "docs/sked/usage.md"

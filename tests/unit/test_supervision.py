@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.host.actions import (
-    Action,
-    AwaitRelease,
-    Course,
-    Discard,
-    Eject,
-    EndProcess,
-    Host,
-    Known,
-    Stop,
-    outlives,
-)
+from schedkit.model.host.actions import Action, AwaitRelease, Discard, Eject, EndProcess, Host, Known, Stop
+from schedkit.model.host.attachment import Course, outlives
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.status import HostObservation
 from schedkit.model.host.supervision import (

@@ -6,7 +6,6 @@ import pytest
 
 from schedkit.model.host.actions import (
     Action,
-    After,
     AwaitAttachment,
     AwaitFree,
     AwaitRelease,
@@ -23,11 +22,10 @@ from schedkit.model.host.actions import (
     Start,
     Stop,
     Unregister,
-    plan_run,
-    plan_stop,
 )
 from schedkit.model.host.ownership import Leftovers, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.run_stop import After, plan_run, plan_stop
 from schedkit.model.host.status import HostObservation
 from schedkit.model.host.switch_reset import (
     Switch,

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from rig.forgeries import CASES
-from schedkit.model.trust.policy import InvalidPolicy, Step, TrustPolicy, default_policy, parse_policy
+from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy, parse_policy
+from schedkit.model.trust.steps import Step
 
 PAGES = Path(__file__).parents[2] / "docs/trust"
 CHART = PAGES.parents[1] / "charts/sked"

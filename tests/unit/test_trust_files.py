@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rig.forging import Made, Recipe, Workshop
-from schedkit.model.trust.policy import InvalidPolicy, Refusal
+from schedkit.model.trust.policy import InvalidPolicy
+from schedkit.model.trust.steps import Refusal
 from schedkit.oci.policy import root_files
 from schedkit.oci.policy.files import check_policy, read_policy
 from schedkit.oci.sigstore import bundles, cosign2, statements

@@ -32,7 +32,8 @@ from rig.prehashing import PrehashingKey
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from rig.timestamping import puzzling
 from schedkit.model.images.references import Digest, Reference
-from schedkit.model.trust.policy import Mode, Refusal, Step, TrustPolicy, Verified
+from schedkit.model.trust.policy import Mode, TrustPolicy
+from schedkit.model.trust.steps import Refusal, Step, Verified
 from schedkit.oci.http.deadlines import capped
 from schedkit.oci.images.sources import Content
 from schedkit.oci.sigstore.trusted_root import parse_root

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from schedkit.model.images.references import Digest, parse_reference
 from schedkit.model.trust import policy as trust
+from schedkit.model.trust import steps
 from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust.policy import (
     Identity,
@@ -25,9 +26,9 @@ from schedkit.model.trust.policy import (
     Mode,
     SourceRepository,
     TrustPolicy,
-    Verified,
     parse_policy,
 )
+from schedkit.model.trust.steps import Verified
 
 SOURCE = Path(__file__).parents[2] / "src/schedkit"
 WORKFLOW = "https://github.com/schedkit/plumbing/.github/workflows/build.yml@refs/heads/main"
@@ -378,7 +379,7 @@ def test_expressions_mean_what_they_mean_in_python(expression: str, text: str) -
 
 def test_nobody_makes_a_proof_but_verification() -> None:
     facts = (Digest("sha256:" + "0" * 64), "registry.test/image", "somebody", None, None, Mode.KEY)
-    genuine = trust._attest(  # noqa: SLF001 - the one way, which a test below guards
+    genuine = steps._attest(  # noqa: SLF001 - the one way, which a test below guards
         digest=facts[0], repository=facts[1], signer=facts[2], issuer=None, time=None, mode=Mode.KEY
     )
     ways: dict[str, Callable[[], object]] = {

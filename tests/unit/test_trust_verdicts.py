@@ -21,7 +21,8 @@ from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
 from schedkit.disk.whole import MOST_FILES
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
-from schedkit.model.trust.policy import REVISION, Refusal, Rule, Step, TrustPolicy, Verified
+from schedkit.model.trust.policy import Rule, TrustPolicy
+from schedkit.model.trust.steps import REVISION, Refusal, Step, Verified
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
 from schedkit.oci.images.sources import Content
 from schedkit.oci.policy.verdict_cache import (

@@ -24,6 +24,7 @@ from rig.cases import (
 )
 from rig.plans import plan
 from schedkit.model.api.conditions import Reason
+from schedkit.model.api.pods import ContainerStatus, Pod
 from schedkit.model.api.schedext import (
     MAX_PARTS,
     Condition,
@@ -33,17 +34,12 @@ from schedkit.model.api.schedext import (
     Verification,
 )
 from schedkit.model.deploy.admission import question_of, vet
-from schedkit.model.deploy.observation import ContainerStatus, Observation, Pod
-from schedkit.model.deploy.plan import (
-    CreateDaemonSet,
-    DeleteDaemonSet,
-    PatchDaemonSet,
-    WriteStatus,
-    plan_daemon_set,
-)
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, plan_daemon_set
 from schedkit.model.deploy.verdicts import Distrusted, Question, Undecided, Verdict
 from schedkit.model.images.references import Digest, parse_reference
 from schedkit.model.report.fleet import Fleet
+from schedkit.model.report.plan import WriteStatus
 from schedkit.model.report.status import compute_status
 from schedkit.model.trust.policy import InvalidPolicy
 from schedkit.model.trust.rules import Rules, TrustMode, built_in_rules, parse_rules

@@ -42,9 +42,7 @@ VERBS: dict[str, Verb] = {
         "schedkit.schedctl.verbs.images.info:command", "Show what is known about a scheduler's image."
     ),
     "verify": Verb("schedkit.schedctl.verbs.images.verify:command", "Verify who signed an image."),
-    "trust": Verb(
-        "schedkit.schedctl.verbs.trust:group", "Show whom this machine trusts, or refresh it."
-    ),
+    "trust": Verb("schedkit.schedctl.verbs.trust:group", "Show whom this machine trusts, or refresh it."),
     "mirror": Verb(
         "schedkit.schedctl.verbs.images.mirror:command", "Copy images with their signatures to another place."
     ),

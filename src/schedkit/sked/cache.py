@@ -12,8 +12,9 @@ from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import SchedExt
-from schedkit.model.deploy.observation import Event, Observation, Pod
+from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
 from schedkit.sked.kinds import DAEMON_SETS, EVENTS, NODES, PODS, SCHEDEXTS

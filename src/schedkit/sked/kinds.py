@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from schedkit.kube.resources import Resource
 from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.nodes import Node
+from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
-from schedkit.model.deploy.observation import Event, Node, Pod
 
 SCHEDEXTS = Resource(GROUP, VERSION, PLURAL, KIND, SchedExt)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", DaemonSet)

@@ -30,19 +30,11 @@ from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet, OwnedMeta
+from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import SchedExt
-from schedkit.model.deploy.observation import Event, Observation, Pod
-from schedkit.model.deploy.plan import (
-    Action,
-    CreateDaemonSet,
-    DeleteDaemonSet,
-    PatchDaemonSet,
-    Plan,
-    RecordEvent,
-    WriteStatus,
-    plan_daemon_set,
-    reporting,
-)
+from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, plan_daemon_set
+from schedkit.model.report.plan import Action, Plan, RecordEvent, WriteStatus, reporting
 from schedkit.sked.cache import Cluster
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
 from schedkit.sked.trust.verdict_book import Verifications

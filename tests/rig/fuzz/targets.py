@@ -32,7 +32,8 @@ from schedkit.model.images.references import (
 )
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust.policy import InvalidPolicy, Refusal, parse_policy
+from schedkit.model.trust.policy import InvalidPolicy, parse_policy
+from schedkit.model.trust.steps import Refusal
 from schedkit.oci.errors import Refused, Unauthorized
 from schedkit.oci.http import bodies, http1
 from schedkit.oci.images import digests

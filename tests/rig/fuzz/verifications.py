@@ -37,7 +37,8 @@ from rig.fuzz import der
 from rig.fuzz.mutations import Mutator
 from schedkit.model.images.references import Descriptor, Digest
 from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust.policy import Exactly, Identity, NamedFile, Refusal, Rule, TrustPolicy, Verified
+from schedkit.model.trust.policy import Exactly, Identity, NamedFile, Rule, TrustPolicy
+from schedkit.model.trust.steps import Refusal, Verified
 from schedkit.oci.errors import RegistryError
 from schedkit.oci.images.sources import Content
 from schedkit.oci.sigstore.strict import quiet

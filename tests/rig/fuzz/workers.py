@@ -25,7 +25,7 @@ from typing import Any
 from rig.fuzz import targets, verifications
 from rig.fuzz.mutations import Mutator
 from rig.fuzz.targets import Corpus, Target
-from schedkit.model.trust.policy import Refusal
+from schedkit.model.trust.steps import Refusal
 from schedkit.oci.sigstore import keys, trusted_root
 
 LONGEST_S = 1.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedkit.model.deploy.observation import Observation, Pod
+from schedkit.model.api.pods import Pod
+from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import CONTAINER
 
 

@@ -9,12 +9,11 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from schedkit.model.host.processes import Hold, Process, Proof, is_in_container, place_of
+from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, attribute, way_to_end
+from schedkit.model.host.processes import Hold, Proof
 from schedkit.model.kernel.sched_ext import SchedExt, State
 
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
-EJECT = "eject it: `schedctl reset`"  # what ends a scheduler that no process would take along
-_WHOLE_ID, _SHORT_ID = 64, 12  # characters of a container's id
 
 
 class HostObservation(NamedTuple):
@@ -22,57 +21,6 @@ class HostObservation(NamedTuple):
 
     kernel: SchedExt
     proof: Proof = Proof(Hold.NOTHING)
-
-
-class OurContainer(NamedTuple):
-    """A running container that schedctl, this one or the Go one, has started."""
-
-    id: str
-    name: str
-    pid: int  # of its first process; 0: unknown
-
-
-class OwnerKind(StrEnum):
-    """Whose the attached scheduler is."""
-
-    NONE = "none"  # none is attached
-    MANAGED = "managed"  # one of our containers'
-    STRAY = "stray"  # only in the table: of one of ours that has ended, and left a process
-    FOREIGN = "foreign"  # somebody else's
-    ORPHAN = "orphan"  # no process's
-    UNKNOWN = "unknown"  # it could not be proved
-
-
-class Owner(NamedTuple):
-    """The owner, with what is known about it. Empty: there is nothing such, or it is not known."""
-
-    kind: OwnerKind
-    pid: int = 0
-    command: str = ""
-    container_id: str = ""
-    container: str = ""  # its name, for ours
-    pod_uid: str = ""
-    unit: str = ""
-    reason: str = ""  # why it is an orphan or unknown
-    ends_with_process: bool = True  # False: the kernel keeps the scheduler when the process is gone
-    is_users_unit: bool = False  # the unit is one of a user's own systemd
-
-    @property
-    def service(self) -> str:
-        """The unit if it is a service; a session, and what keeps a user's units, are none."""
-        is_service = self.unit.endswith(".service") and not self.unit.startswith("user@")
-        return self.unit if is_service else ""
-
-    def __str__(self) -> str:
-        process = f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
-        named = (
-            (self.container, f"container {self.container}"),
-            (self.pod_uid, f"the Kubernetes pod {self.pod_uid}"),
-            (self.container_id, f"container {_short(self.container_id)}"),
-            (self.service, f"{process} in the systemd unit {self.unit}"),
-            (self.pid, process),
-        )
-        return next((words for value, words in named if value), "nobody")
 
 
 class Containers(StrEnum):
@@ -334,62 +282,3 @@ def count(ours: Sequence[OurContainer] | None) -> Containers:
 def should_wait(observation: HostObservation, *, waited_s: float) -> bool:
     """Whether to look again before judging: the kernel is on its way from one state to another."""
     return observation.kernel.is_moving and waited_s < PATIENCE_S
-
-
-def attribute(proof: Proof, ours: Sequence[OurContainer] | None, *, silent: Collection[str] = ()) -> Owner:
-    """Whose the proved process is; foreign only if every runtime that may have started it was asked."""
-    if proof.hold is Hold.NOTHING:
-        return Owner(OwnerKind.NONE)
-    if proof.hold is Hold.NOBODY:
-        return Owner(OwnerKind.ORPHAN, reason=proof.reason, ends_with_process=False)
-    if proof.process is None:
-        return Owner(OwnerKind.UNKNOWN, reason=proof.reason)
-    owner = _of(proof.process, ours, silent)
-    return owner._replace(ends_with_process=proof.hold is Hold.LINK)
-
-
-def _of(process: Process, ours: Sequence[OurContainer] | None, silent: Collection[str]) -> Owner:
-    place = place_of(process)
-    known = Owner(
-        OwnerKind.FOREIGN,
-        pid=process.pid,
-        command=process.command,
-        container_id=place.container_id,
-        pod_uid=place.pod_uid,
-        unit=place.unit,
-        is_users_unit=place.is_users_unit,
-    )
-    for container in ours or ():
-        if is_in_container(process, container.id, container.pid):
-            return known._replace(kind=OwnerKind.MANAGED, container=container.name, container_id=container.id)
-    if place.driver and not place.pod_uid and (ours is None or place.driver in silent):
-        named = _short(place.container_id)
-        words = f"it is in container {named}, and {place.driver} does not say whether that is ours"
-        return known._replace(kind=OwnerKind.UNKNOWN, reason=words)
-    return known
-
-
-def _short(container_id: str) -> str:
-    """As runtimes print it; an id that is a name stays whole."""
-    return container_id[:_SHORT_ID] if len(container_id) == _WHOLE_ID else container_id
-
-
-def way_to_end(owner: Owner) -> str:
-    """How to end a scheduler that is not ours."""
-    if not owner.pid:
-        return EJECT
-    ending = _way_to_end_process(owner)
-    return ending if owner.ends_with_process else f"{ending}; the kernel keeps it, so {EJECT}"
-
-
-def _way_to_end_process(owner: Owner) -> str:
-    if owner.pod_uid:
-        return f"delete the SchedExt or DaemonSet of pod {owner.pod_uid} in its cluster"
-    if owner.container_id:
-        return f"stop container {_short(owner.container_id)} with the program that started it"
-    if not owner.service:
-        return f"`kill {owner.pid}`"
-    # not at once: a process that was started by hand may be in the unit of whatever one logs in with
-    stop = "systemctl --user stop" if owner.is_users_unit else "systemctl stop"
-    who = "its user's " if owner.is_users_unit else ""
-    return f"`kill {owner.pid}`; if it comes back, {who}`{stop} {owner.service}`"

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedkit.model.host.actions import (
-    Action,
-    Course,
-    Discard,
-    Eject,
-    Host,
-    Known,
-    Refused,
-    has_stayed,
-    judge_start,
-    left_in_kernel,
-    outlives,
-    plan_stop,
-)
-from schedkit.model.host.status import HostObservation, OurContainer, OwnerKind, attribute
+from schedkit.model.host.actions import Action, Discard, Eject, Host, Known, Refused
+from schedkit.model.host.attachment import Course, has_stayed, judge_start, left_in_kernel, outlives
+from schedkit.model.host.owners import OurContainer, OwnerKind, attribute
+from schedkit.model.host.run_stop import plan_stop
+from schedkit.model.host.status import HostObservation
 from schedkit.model.kernel.log import ExitKind
 from schedkit.model.kernel.sched_ext import State
 

@@ -11,7 +11,6 @@ from typing import NamedTuple, assert_never
 
 from schedkit.model.host.actions import (
     Action,
-    After,
     AwaitAttachment,
     AwaitFree,
     AwaitRelease,
@@ -28,6 +27,12 @@ from schedkit.model.host.actions import (
     Start,
     Stop,
     Unregister,
+)
+from schedkit.model.host.owners import OwnerKind, way_to_end
+from schedkit.model.host.ownership import Leftovers
+from schedkit.model.host.processes import Process, is_in_container, place_of
+from schedkit.model.host.run_stop import (
+    After,
     discard_leftovers,
     lingering,
     named,
@@ -38,9 +43,6 @@ from schedkit.model.host.actions import (
     unsettled,
     without_sched_ext,
 )
-from schedkit.model.host.ownership import Leftovers
-from schedkit.model.host.processes import Process, is_in_container, place_of
-from schedkit.model.host.status import OwnerKind, way_to_end
 from schedkit.model.kernel.sched_ext import State
 
 # whose scheduler a switch ends: ours, and somebody else's that was named

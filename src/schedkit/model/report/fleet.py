@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import DaemonSet
-from schedkit.model.deploy.observation import Event, Observation, Pod
+from schedkit.model.api.pods import Event, Pod
+from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
 

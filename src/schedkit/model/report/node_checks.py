@@ -10,7 +10,7 @@ import msgspec
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import Capabilities, SecurityContext
-from schedkit.model.deploy.observation import ContainerState, ContainerStatus, Pod, Terminated
+from schedkit.model.api.pods import ContainerState, ContainerStatus, Pod, Terminated
 from schedkit.model.deploy.render import CONTAINER
 
 SETTLING = timedelta(seconds=30)

@@ -7,18 +7,16 @@ holds one need not ask again.
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
-from enum import IntEnum, StrEnum
-from typing import Any, Final, NoReturn, final
+from enum import StrEnum
+from typing import Any, Final
 
 import msgspec
 
 from schedkit.model.images import grammar
-from schedkit.model.images.references import Digest, brief, canonical_prefix, shown, whole_name
+from schedkit.model.images.references import canonical_prefix, shown, whole_name
 from schedkit.model.images.strictjson import is_whole
 from schedkit.model.trust.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
@@ -36,53 +34,7 @@ _MAX_RULES: Final = 256
 _URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
 
 
-REVISION: Final = 3
 """Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
-
-
-class Step(IntEnum):
-    """The steps of verification, in their order."""
-
-    RULE = 1
-    """Somebody is trusted for this repository."""
-    DIGEST = 2
-    """The reference is resolved to a digest, and the bytes have it."""
-    EVIDENCE = 3
-    """There is evidence that refers to this digest."""
-    FORMAT = 4
-    """The evidence is small and well-formed."""
-    STATEMENT = 5
-    """What was signed is a signature of an image, and nothing else."""
-    SUBJECT = 6
-    """What was signed names this digest."""
-    LOG = 7
-    """The signature is in a transparency log that is trusted."""
-    ENTRY = 8
-    """The log's entry is about this signature, this statement and this signer."""
-    TIME = 9
-    """The time of signing is known from somebody who is trusted."""
-    CERTIFICATE = 10
-    """The certificate was issued by a trusted authority, for signing, and was valid at that time."""
-    ISSUANCE = 11
-    """The certificate itself was logged when it was issued."""
-    SIGNATURE = 12
-    """The signature is right."""
-    SIGNER = 13
-    """The signer is one of those that are trusted for this repository."""
-
-
-class Refusal(Exception):  # noqa: N818 - the word that users read
-    """Verification ended with no: at which step, and why."""
-
-    def __init__(self, step: Step, why: str, *, others: Sequence[Refusal] = ()) -> None:
-        super().__init__(brief(why))
-        self.step = step
-        self.why = brief(why)
-        self.others = tuple(others)
-        """What else was found and refused before, when there was more than one signature."""
-
-    def __str__(self) -> str:
-        return f"{self.why} (step {int(self.step)})"
 
 
 class Mode(StrEnum):
@@ -90,43 +42,6 @@ class Mode(StrEnum):
 
     KEYLESS = "keyless"
     KEY = "key"
-
-
-_PROOF: Final = object()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The proof that an image passed a policy. Nothing but verification makes one, so it can be asked for."""
-
-    digest: Digest
-    repository: str
-    signer: str
-    """The identity in the certificate, or the name of the key in the policy."""
-    issuer: str | None
-    """Who vouched for the identity; None for a key."""
-    time: dt.datetime | None
-    """When it was signed; None when nobody trusted says so, as with a key without a log."""
-    mode: Mode
-    proof: InitVar[object]
-
-    def __post_init__(self, proof: object) -> None:
-        if proof is not _PROOF:
-            raise TypeError("only verification makes a Verified: call schedkit.oci.sigstore.verify.verify")
-
-    def __init_subclass__(cls) -> NoReturn:
-        raise TypeError("a Verified has no variants: whoever asks for one must get what verification made")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Verified is not copied or sent: keep it, or verify again")
-
-
-def _attest(
-    *, digest: Digest, repository: str, signer: str, issuer: str | None, time: dt.datetime | None, mode: Mode
-) -> Verified:
-    """For `oci.verification`, which proved it, and `oci.verdicts`, which kept the proof; nobody else."""
-    return Verified(digest, repository, signer, issuer, time, mode, _PROOF)
 
 
 class InvalidPolicy(ValueError):  # noqa: N818 - named after what is wrong

@@ -19,7 +19,8 @@ import msgspec
 from schedkit.disk import guarded, whole
 from schedkit.model.images import strictjson
 from schedkit.model.images.references import Digest, Reference
-from schedkit.model.trust.policy import REVISION, Mode, Refusal, Step, TrustPolicy, Verified, _attest
+from schedkit.model.trust.policy import Mode, TrustPolicy
+from schedkit.model.trust.steps import REVISION, Refusal, Step, Verified, _attest
 from schedkit.oci.errors import Refused
 from schedkit.oci.images.sources import Content, Source
 

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
-from schedkit.model.trust.policy import GITHUB_ACTIONS, Refusal, SourceRepository, Step
+from schedkit.model.trust.policy import GITHUB_ACTIONS, SourceRepository
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.sigstore.strict import UNREADABLE
 from schedkit.oci.sigstore.trusted_root import Authority, Log
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, Size
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import NotFound, Refused
 from schedkit.oci.images.sources import Content, Source
 from schedkit.oci.sigstore import bundles, cosign2

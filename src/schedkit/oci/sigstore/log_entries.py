@@ -14,7 +14,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.sigstore import keys
 from schedkit.oci.sigstore.proofs import LogEntry, SignedStatement
 from schedkit.oci.sigstore.strict import (

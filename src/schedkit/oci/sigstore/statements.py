@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.sigstore.proofs import SignedStatement
 from schedkit.oci.sigstore.strict import json_document
 

@@ -16,7 +16,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 
 from schedkit.model.images import strictjson
 from schedkit.model.images.strictjson import InvalidDocument
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from schedkit.model.trust.policy import Refusal, Step
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.sigstore.certificates import may_issue
 from schedkit.oci.sigstore.proofs import LogEntry, SignedStatement
 from schedkit.oci.sigstore.strict import UNREADABLE

@@ -16,17 +16,8 @@ import msgspec
 from cryptography import x509
 
 from schedkit.model.images.references import Digest, Reference, Repository
-from schedkit.model.trust.policy import (
-    Mode,
-    NamedFile,
-    Refusal,
-    Rule,
-    SourceRepository,
-    Step,
-    TrustPolicy,
-    Verified,
-    _attest,
-)
+from schedkit.model.trust.policy import Mode, NamedFile, Rule, SourceRepository, TrustPolicy
+from schedkit.model.trust.steps import Refusal, Step, Verified, _attest
 from schedkit.oci.errors import Refused
 from schedkit.oci.http.deadlines import within
 from schedkit.oci.images.sources import Content, Source

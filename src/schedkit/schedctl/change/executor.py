@@ -18,12 +18,10 @@ from schedkit.model.host.actions import (
     AwaitFree,
     AwaitRelease,
     AwaitReturn,
-    Course,
     Create,
     Discard,
     Eject,
     EndProcess,
-    Evidence,
     Known,
     Listen,
     Refused,
@@ -31,6 +29,10 @@ from schedkit.model.host.actions import (
     Start,
     Stop,
     Unregister,
+)
+from schedkit.model.host.attachment import (
+    Course,
+    Evidence,
     explain_failure,
     has_stayed,
     is_free,
@@ -39,9 +41,10 @@ from schedkit.model.host.actions import (
     left_in_kernel,
     outlives,
 )
+from schedkit.model.host.owners import OurContainer, OwnerKind, attribute
 from schedkit.model.host.ownership import leftovers
 from schedkit.model.host.processes import Hold
-from schedkit.model.host.status import HostObservation, OurContainer, OwnerKind, attribute
+from schedkit.model.host.status import HostObservation
 from schedkit.model.kernel.log import LogReading, gap_us, last_words, unwanted_exits
 from schedkit.model.kernel.sched_ext import State as KernelState
 from schedkit.runtimes.containers import Container, Exit, Output, State

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedkit.kernel import observation
-from schedkit.model.host.status import HostObservation, OurContainer, should_wait
+from schedkit.model.host.owners import OurContainer
+from schedkit.model.host.status import HostObservation, should_wait
 from schedkit.runtimes.containers import Container, State
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError
 from schedkit.schedctl.change.labels import DIGEST, OPTIONS

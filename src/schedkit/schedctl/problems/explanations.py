@@ -9,7 +9,8 @@ from itertools import chain
 
 from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images.references import InvalidReference
-from schedkit.model.trust.policy import InvalidPolicy, Refusal, Step
+from schedkit.model.trust.policy import InvalidPolicy
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import (
     Intercepted,
     NotFound,

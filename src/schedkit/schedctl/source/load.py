@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from schedkit.model.kernel.sched_ext import parse_version
-from schedkit.model.trust.policy import Verified
+from schedkit.model.trust.steps import Verified
 from schedkit.oci.images.sources import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl import wiring

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from schedkit.model.images.references import Reference
-from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, Verified, default_policy
+from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy
+from schedkit.model.trust.steps import Verified
 from schedkit.oci.policy import root_files
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.source.destinations import data_folder, home

@@ -19,7 +19,8 @@ from schedkit.model.images import manifests
 from schedkit.model.images.manifests import Index
 from schedkit.model.images.references import Digest, InvalidReference, Reference, parse_reference
 from schedkit.model.images.strictjson import InvalidDocument
-from schedkit.model.trust.policy import Refusal, Step, TrustPolicy, default_policy, parse_policy
+from schedkit.model.trust.policy import TrustPolicy, default_policy, parse_policy
+from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.http.deadlines import within
 from schedkit.oci.http.proxies import read_proxies

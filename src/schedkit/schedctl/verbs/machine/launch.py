@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 import click
 
-from schedkit.model.host.actions import After, Host, Refused
+from schedkit.model.host.actions import Host, Refused
+from schedkit.model.host.run_stop import After
 from schedkit.runtimes.containers import Exit, State
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime

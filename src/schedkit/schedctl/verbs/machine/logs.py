@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import click
 
-from schedkit.model.host.actions import Refused, choose
+from schedkit.model.host.actions import Refused
+from schedkit.model.host.run_stop import choose
 from schedkit.runtimes.containers import Output, Stream
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import telling_problems

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from schedkit.model.host.actions import Action, After, Host, Refused, plan_run
+from schedkit.model.host.actions import Action, Host, Refused
+from schedkit.model.host.run_stop import After, plan_run
 from schedkit.model.host.switch_reset import free_name
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering

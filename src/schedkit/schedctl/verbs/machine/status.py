@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import click
 
-from schedkit.model.host.status import Owner, OwnerKind, Status, Verdict, judge
+from schedkit.model.host.owners import Owner, OwnerKind
+from schedkit.model.host.status import Status, Verdict, judge
 from schedkit.model.kernel.sched_ext import SchedExt, State
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering

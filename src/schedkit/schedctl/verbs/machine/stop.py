@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from schedkit.model.host.actions import Known, choose, left_in_kernel, plan_stop
+from schedkit.model.host.actions import Known
+from schedkit.model.host.attachment import left_in_kernel
+from schedkit.model.host.run_stop import choose, plan_stop
 from schedkit.model.kernel.sched_ext import SchedExt
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering

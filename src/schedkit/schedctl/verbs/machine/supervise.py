@@ -15,7 +15,9 @@ from typing import NoReturn
 import click
 
 from schedkit.kernel import kmsg, observation, processes, sysfs, uevents
-from schedkit.model.host.actions import Action, Course, Discard, Eject, Known, Refused, choose, has_stayed
+from schedkit.model.host.actions import Action, Discard, Eject, Known, Refused
+from schedkit.model.host.attachment import Course, has_stayed
+from schedkit.model.host.run_stop import choose
 from schedkit.model.host.status import HostObservation
 from schedkit.model.host.supervision import (
     Ending,

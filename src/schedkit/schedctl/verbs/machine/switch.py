@@ -8,7 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from schedkit.model.host.actions import After, Host, Known, Refused
+from schedkit.model.host.actions import Host, Known, Refused
+from schedkit.model.host.run_stop import After
 from schedkit.model.host.switch_reset import Switch, Unchanged, Wanted, free_name, plan_switch
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl import wiring

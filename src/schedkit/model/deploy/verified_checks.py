@@ -1,0 +1,187 @@
+"""Whether a SchedExt's image is signed by somebody who is trusted: two chains, the first finding decides."""
+
+from __future__ import annotations
+
+from schedkit.model.api.conditions import Finding, Reason, no, unknown, yes
+from schedkit.model.api.schedext import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    SchedExtStatus,
+    Verification,
+)
+from schedkit.model.deploy.rule_checks import Case, Check, exclusion, rules_cannot_be_read, rules_of
+from schedkit.model.deploy.verdicts import Distrusted, Trusted, Undecided
+from schedkit.model.trust.rules import TrustMode
+from schedkit.model.trust.steps import Verified
+
+
+def rules_are_unknown(case: Case) -> Finding | None:
+    """Then so is who is trusted."""
+    found = rules_cannot_be_read(case)
+    return unknown(found.reason, found.message) if found else None
+
+
+def nobody_looks(case: Case) -> Finding | None:
+    """The administrator wants it so, or wrote nothing."""
+    is_off = case.mode is TrustMode.OFF
+    return unknown(Reason.VERIFICATION_OFF, "signatures are not verified") if is_off else None
+
+
+def nobody_may_ask(case: Case) -> Finding | None:
+    """What may not run is not looked at: no answer is on its way."""
+    found = exclusion(case)
+    return unknown(found.reason, f"signatures are not looked at: {found.message}") if found else None
+
+
+def pods_run_by_tag_alone(case: Case) -> Finding | None:
+    """What they run was pulled before anybody looked; they are not restarted to find out."""
+    if case.mode is not TrustMode.ENFORCE or not case.is_loose:
+        return None
+    words = "the pods were started by this tag, and what they run was not verified"
+    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
+
+
+def pods_run_another_image(case: Case) -> Finding | None:
+    """The good word is about one image; what pods pulled before, by whatever name, may be anything."""
+    if (running := unverified_digest(case)) is None or not isinstance(case.verdict, Trusted):
+        return None
+    words = f"{_signed(case.verdict.verified)}, but pods run {running}, and who signed that is not known here"
+    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
+
+
+def unverified_digest(case: Case) -> str | None:
+    """What a pod runs, or ran last, that nobody is known to vouch for; None: nothing is known."""
+    if not isinstance(case.verdict, Trusted):
+        return None
+    good = _good_words(case)
+    others = (digest for digest in case.running if not any(each.covers(digest) for each in good))
+    return min(others, default=None)  # the same one at each look
+
+
+def _good_words(case: Case) -> tuple[Trusted, ...]:
+    """About what the image's name means, and what it meant before, the newest first."""
+    now = (case.verdict,) if isinstance(case.verdict, Trusted) else ()
+    return (*now, *reversed(case.observation.vouched))
+
+
+def _how_to_replace(case: Case) -> str:
+    daemon_set = case.observation.daemon_set
+    if case.is_loose and daemon_set is not None and daemon_set.is_rolled_out:
+        return _how_to_pin(case)
+    return "the rollout ends them; with the update strategy OnDelete, or when it is stuck, delete them"
+
+
+def _how_to_pin(case: Case) -> str:
+    if isinstance(case.verdict, Trusted):
+        return f"write sched: {case.wanted}@{case.verdict.current}, which restarts them"
+    return "write sched with a digest that somebody trusted has signed, which restarts them"
+
+
+def answer_is_on_its_way(case: Case) -> Finding | None:
+    """The last one about this very spec stands until then: a manager that starts takes nothing back."""
+    if case.verdict is not None:
+        return None
+    earlier = earlier_answer(case)
+    if earlier is not None:
+        return Finding(ConditionStatus(earlier.status), Reason(earlier.reason), earlier.message)
+    return unknown(Reason.VERIFYING, "signatures are being looked at")
+
+
+_LASTING = frozenset(
+    {Reason.VERIFIED, Reason.TAG_MOVED, Reason.UNTRUSTED, Reason.REGISTRY_UNREACHABLE, Reason.VERIFIER_FAILED}
+)
+
+
+def earlier_answer(case: Case) -> Condition | None:
+    """By the same policy: another may have trusted another signer. And about what pods still run."""
+    schedext = case.observation.schedext
+    status = schedext.status or SchedExtStatus()
+    rests_on = status.verification
+    if rests_on is None or rests_on.policy != rules_of(case).fingerprint:
+        return None
+    for each in status.conditions:
+        is_about_this = each.observed_generation == schedext.metadata.generation
+        if each.type == ConditionType.VERIFIED and is_about_this and each.reason in _LASTING:
+            return each if each.status != ConditionStatus.TRUE or _runs_only(rests_on, case) else None
+    return None
+
+
+def _runs_only(said: Verification, case: Case) -> bool:
+    """Whether pods run nothing but what that was said about, and what somebody is known to vouch for.
+
+    A manager that has just started does not know yet what the verified index lists: its status does.
+    """
+    good, vouched = {said.digest, *said.parts}, case.observation.vouched
+    return all(each in good or any(one.covers(each) for one in vouched) for each in case.running)
+
+
+def nobody_is_known_to_look(case: Case) -> Finding | None:
+    """As `answer_is_on_its_way`, for a decision: an earlier answer is none."""
+    return unknown(Reason.VERIFYING, "signatures are being looked at") if case.verdict is None else None
+
+
+def nobody_trusted_signed_it(case: Case) -> Finding | None:
+    """With the step at which verification ended."""
+    if not isinstance(case.verdict, Distrusted):
+        return None
+    return no(Reason.UNTRUSTED, f"{case.verdict.why} (step {case.verdict.step} of verification)")
+
+
+def it_cannot_be_found_out(case: Case) -> Finding | None:
+    """And why; it is tried again by itself."""
+    if not isinstance(case.verdict, Undecided):
+        return None
+    return unknown(case.verdict.reason, case.verdict.why)
+
+
+def tag_has_moved(case: Case) -> Finding | None:
+    """The new image is never rolled out by itself: a tag is moved by whoever can push."""
+    if not isinstance(case.verdict, Trusted) or case.pinned is None:
+        return None
+    verified, current = case.verdict.verified, case.verdict.current
+    if current == verified.digest:
+        return None
+    words = f"{_signed(verified)}; its tag names {current} by now"
+    return yes(Reason.TAG_MOVED, f"{words}: write sched: {case.wanted}@{current} to roll that out")
+
+
+def somebody_trusted_signed_it(case: Case) -> Finding | None:
+    """When no check found anything."""
+    if not isinstance(case.verdict, Trusted):
+        return None
+    others = sorted(digest for digest in case.running if not case.verdict.covers(digest))
+    still = [f"pods still run {_signed_as(digest, case)}" for digest in others[:1]]
+    return yes(Reason.VERIFIED, "; ".join((_signed(case.verdict.verified), *still)))
+
+
+def _signed_as(digest: str, case: Case) -> str:
+    return f"{digest}, signed by {word_about(digest, case).verified.signer}"
+
+
+def word_about(digest: str, case: Case) -> Trusted:
+    """The newest good one; ask only where nothing unverified runs."""
+    return next(each for each in _good_words(case) if each.covers(digest))
+
+
+def _signed(verified: Verified) -> str:
+    issuer = f", says {verified.issuer}" if verified.issuer else ""
+    return f"{verified.digest} was signed by {verified.signer}{issuer}"
+
+
+JUDGED: tuple[Check, ...] = (
+    nobody_is_known_to_look,
+    nobody_trusted_signed_it,
+    it_cannot_be_found_out,
+    tag_has_moved,
+    somebody_trusted_signed_it,
+)
+VERIFIED: tuple[Check, ...] = (
+    rules_are_unknown,
+    nobody_looks,
+    nobody_may_ask,
+    pods_run_by_tag_alone,
+    answer_is_on_its_way,
+    pods_run_another_image,
+    *JUDGED,
+)

@@ -1,0 +1,114 @@
+"""How the start of a scheduler goes, and how its end, as the kernel shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from schedkit.model.host.actions import Known, Refused
+from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, attribute, way_to_end
+from schedkit.model.host.ownership import Leftovers
+from schedkit.model.host.processes import Hold, Process, is_in_container
+from schedkit.model.host.status import HostObservation
+from schedkit.model.kernel.sched_ext import SchedExt, State
+
+
+class Course(StrEnum):
+    """How a start goes on."""
+
+    WAITING = "waiting"
+    ATTACHED = "attached"  # the kernel confirms it, and the owner is our container
+    ENDED = "ended"  # its program is gone
+    TAKEN = "taken"  # somebody else's scheduler is attached
+    LATE = "late"  # the time is over
+
+
+def judge_start(
+    observation: HostObservation, container: OurContainer, *, is_alive: bool, is_over: bool
+) -> Course:
+    """What one look says about a container that was started; `is_over`: the time it was given has passed."""
+    owner = attribute(observation.proof, [container])
+    if owner.kind is OwnerKind.MANAGED:
+        return Course.ATTACHED
+    if not is_alive:
+        return Course.ENDED
+    if owner.kind is OwnerKind.FOREIGN and is_over:
+        return Course.TAKEN
+    return Course.LATE if is_over else Course.WAITING
+
+
+def is_released(observation: HostObservation, holders: Iterable[Process], container: OurContainer) -> bool:
+    """Whether the kernel has let go of a container that was stopped, and no process of it holds a link.
+
+    A link that is closed late takes the next scheduler along on some kernels: its holder must be gone.
+    """
+    owner = attribute(observation.proof, [container])
+    if not observation.kernel.state.is_settled or owner.kind is OwnerKind.MANAGED:
+        return False
+    return not any(is_in_container(each, container.id, container.pid) for each in holders)
+
+
+def has_stayed(observation: HostObservation, container: Known) -> bool:
+    """Whether a container that was told to stop is attached all the same."""
+    return attribute(observation.proof, [container.ours]).kind is OwnerKind.MANAGED
+
+
+def is_free(kernel: SchedExt, left: Leftovers, ignored: Collection[int] = ()) -> bool:
+    """Whether another scheduler may start: the kernel runs its own, and no process holds an old one."""
+    holders = {process.pid for process in left.processes}.difference(ignored)
+    return kernel.state is State.DISABLED and not holders
+
+
+def left_in_kernel(observation: HostObservation) -> Refused | None:
+    """What to say after a stop when the kernel still runs a scheduler that no process holds."""
+    if observation.proof.hold is not Hold.NOBODY:
+        return None
+    what = f"the container is gone, but the kernel still runs {observation.kernel.ops}"
+    why = f"it belongs to no process: {observation.proof.reason}"
+    return Refused(what, why, EJECT)
+
+
+def outlives(observation: HostObservation, earlier: HostObservation) -> bool:
+    """Whether no process holds any more what an earlier look proved the owner of."""
+    if observation.proof.hold is not Hold.NOBODY:
+        return False
+    one, other = observation.kernel.enable_seq, earlier.kernel.enable_seq
+    if one is not None and other is not None:
+        return one == other
+    return observation.proof.map_id is not None and observation.proof.map_id == earlier.proof.map_id
+
+
+class Evidence(NamedTuple):
+    """What is known about a scheduler that was not attached. Empty: nobody said anything."""
+
+    ending: str = ""  # how its program ended
+    kernel_words: str = ""
+    last_words: str = ""  # of the program itself
+    owner: Owner = Owner(OwnerKind.NONE)  # whose scheduler is attached instead
+
+
+def explain_failure(name: str, course: Course, evidence: Evidence, *, timeout_s: float) -> Refused:
+    """What went wrong, by the kernel and by the scheduler itself, and what to do next."""
+    whats = {
+        Course.ENDED: f"{name} was not attached: its program ended ({evidence.ending or 'nobody knows how'})",
+        Course.TAKEN: f"{name} was not attached: the kernel runs the scheduler of {evidence.owner}",
+    }
+    late = f"the kernel did not confirm {name} within {timeout_s:g} s"
+    reasons = (
+        ("the kernel says: ", evidence.kernel_words),
+        ("its last words: ", evidence.last_words),
+        ("", evidence.owner.reason),
+    )
+    why = "; ".join(f"{says}{words}" for says, words in reasons if words)
+    return Refused(whats.get(course, late), why, _remedy(course, evidence.owner))
+
+
+def _remedy(course: Course, owner: Owner) -> str:
+    if owner.kind is OwnerKind.FOREIGN:
+        return f"end that one first: {way_to_end(owner)}"
+    if course is Course.LATE:
+        return "give it more time with --timeout, or try another version: `schedctl versions NAME`"
+    return (
+        "`schedctl doctor` checks this machine; if it is well, try another version: `schedctl versions NAME`"
+    )
