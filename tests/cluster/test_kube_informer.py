@@ -23,10 +23,10 @@ from rig.controlplane import ControlPlane
 from rig.kubeclient import JsonObject
 from rig.polling import soon
 from schedkit.kube.access import config
+from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer, Limits
 from schedkit.kube.resources import Described, Key, Metadata, Resource
-from schedkit.kube.retries import Patience
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget
 

@@ -26,7 +26,7 @@ from schedkit.model.images.references import (
     parse_reference,
 )
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unauthorized, Uncertified, Unreachable
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
 from schedkit.oci.registry.logins import CredentialFiles

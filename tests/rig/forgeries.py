@@ -45,7 +45,7 @@ from schedkit.model.trust.policy import (
     default_policy,
 )
 from schedkit.model.trust.steps import Step
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 
 Policy = Callable[[Made], TrustPolicy]
 OWNER = "https://forge.rig.test/schedulers"

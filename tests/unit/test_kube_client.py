@@ -19,10 +19,10 @@ from rig.faultproxy import Asked, Scripted, answer
 from schedkit.kube import errors
 from schedkit.kube.access.config import Connection
 from schedkit.kube.access.credentials import Credentials, FixedToken, TokenFile
+from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.errors import FencedError, UnavailableError
 from schedkit.kube.resources import Metadata, Resource
-from schedkit.kube.retries import Patience
 
 R = TypeVar("R")
 

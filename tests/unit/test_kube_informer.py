@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 from rig import faultproxy, polling
 from rig.faultproxy import Asked, answer, stream
 from schedkit.kube.access.config import Connection
+from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client
 from schedkit.kube.informer import Informer, Limits
 from schedkit.kube.resources import Key, Metadata, Resource
-from schedkit.kube.retries import Patience
 
 
 class Spec(msgspec.Struct, gc=False):

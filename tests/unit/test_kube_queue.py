@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rig import polling
-from schedkit.kube.agenda import Agenda
+from schedkit.kube.backoff import backoff
 from schedkit.kube.queue import KeyedQueue
-from schedkit.kube.retries import backoff
+from schedkit.kube.schedule import Agenda
 
 KEYS = st.sampled_from("abcd")
 SECONDS = st.integers(min_value=0, max_value=5)

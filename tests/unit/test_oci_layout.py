@@ -16,8 +16,7 @@ from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unre
 from schedkit.oci.images.copying import Limits, copy
 from schedkit.oci.images.digests import content_of, digest_of
 from schedkit.oci.images.layout import Layout
-from schedkit.oci.images.sources import Content
-from schedkit.oci.images.targets import Reader
+from schedkit.oci.images.ports import Content, Reader
 
 HERE = Repository("quay.io", "a")
 CONFIG = Descriptor(manifests.EMPTY_CONFIG, digest_of(b"{}"), 2)

@@ -33,13 +33,13 @@ from schedkit.model.readiness.table import examine
 from schedkit.oci.images.digests import content_of, digest_of
 from schedkit.oci.images.inspection import Inspected
 from schedkit.oci.images.layout import Layout
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError
 from schedkit.runtimes.specs import Mount
 from schedkit.schedctl.answers.answer import Answer, Format, render
-from schedkit.schedctl.change import container_spec, lastwords, snapshot, why_detached
+from schedkit.schedctl.change import container_spec, snapshot, why_detached
 from schedkit.schedctl.change import lock as locking
 from schedkit.schedctl.change.container_spec import Order, arguments, describe, mounts, name_of, privileges
 from schedkit.schedctl.change.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
@@ -573,7 +573,7 @@ def test_last_words_are_told_on_one_line() -> None:
         yield Output(Stream.STDOUT, b"one\n\n tw")
         yield Output(Stream.STDERR, b"o\n")
 
-    assert lastwords.joined(outputs()) == "one / two"
+    assert why_detached.joined(outputs()) == "one / two"
 
 
 def test_errors_of_runtimes_are_told_with_what_to_do() -> None:

@@ -18,12 +18,12 @@ from rig.faultproxy import Asked, answer, stream
 from rig.kubeclient import JsonObject
 from rig.polling import play
 from schedkit.kube.access.config import Connection
+from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client
 from schedkit.kube.controller import DONE, Result, serve
 from schedkit.kube.errors import FencedError
 from schedkit.kube.events import Recorder
 from schedkit.kube.resources import Key, key_of
-from schedkit.kube.retries import Patience
 from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.plan import CreateDaemonSet
 from schedkit.model.trust.rules import TrustMode

@@ -35,7 +35,7 @@ from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import Mode, TrustPolicy
 from schedkit.model.trust.steps import Refusal, Step, Verified
 from schedkit.oci.http.deadlines import capped
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 from schedkit.oci.sigstore.trusted_root import parse_root
 from schedkit.oci.sigstore.verify import verify
 

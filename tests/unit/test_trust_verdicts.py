@@ -24,7 +24,7 @@ from schedkit.model.images.references import Descriptor, Digest, Reference, Repo
 from schedkit.model.trust.policy import Rule, TrustPolicy
 from schedkit.model.trust.steps import REVISION, Refusal, Step, Verified
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 from schedkit.oci.policy.verdict_cache import (
     Verdicts,
     beliefs,

@@ -15,10 +15,10 @@ import aiohttp
 import msgspec
 
 from schedkit.kube.access.config import Connection
+from schedkit.kube.backoff import Patience
 from schedkit.kube.decoding import Page, codec
 from schedkit.kube.errors import NotFoundError
 from schedkit.kube.resources import Described, Resource
-from schedkit.kube.retries import Patience
 from schedkit.kube.transport import Fence, Observer, Request, Transport, no_fence
 
 T = TypeVar("T", bound=Described)

@@ -7,10 +7,11 @@ never spoils the others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import aiohttp
 import msgspec
 
 from schedkit.kube import errors
@@ -149,3 +150,20 @@ def _identity(body: msgspec.Raw) -> tuple[Key, str]:
     fields = (metadata.get(field) for field in ("namespace", "name", "resourceVersion"))
     namespace, name, version = (field if isinstance(field, str) else "" for field in fields)
     return Key(namespace or None, name) if name else NAMELESS, version
+
+
+async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Whole lines of any length; half a line at the end of a broken connection is dropped.
+
+    aiohttp's own reader gives up on long lines, and an object may take more than a megabyte.
+    """
+    pending = bytearray()
+    async for chunk in stream.iter_any():
+        if b"\n" not in chunk:
+            pending += chunk
+            continue
+        first, *whole, rest = chunk.split(b"\n")
+        yield bytes(pending + first)
+        for line in whole:
+            yield line
+        pending = bytearray(rest)

@@ -15,14 +15,12 @@ from typing import Generic, TypeAlias, TypeVar
 
 import structlog
 
+from schedkit.kube.backoff import backoff, roll
 from schedkit.kube.client import EVERYTHING, Client, Selection
-from schedkit.kube.decoding import Event, codec
-from schedkit.kube.dice import roll
+from schedkit.kube.decoding import Event, codec, lines
 from schedkit.kube.errors import DecodeError, GoneError, KubeError
 from schedkit.kube.resources import Described, Key, Resource, key_of
-from schedkit.kube.retries import backoff
 from schedkit.kube.store import Index, Store
-from schedkit.kube.watching import lines
 
 T = TypeVar("T", bound=Described)
 # Which keys somebody else has to look at because of an object: its own, its owner's, ...

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 import structlog
 
+from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client
 from schedkit.kube.errors import (
     AlreadyExistsError,
@@ -28,7 +29,6 @@ from schedkit.kube.errors import (
     NotFoundError,
 )
 from schedkit.kube.resources import Metadata, Resource, timestamp
-from schedkit.kube.retries import Patience
 
 _log = structlog.get_logger()
 

@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from schedkit.kube.agenda import Agenda
-from schedkit.kube.dice import roll
-from schedkit.kube.retries import backoff
+from schedkit.kube.backoff import backoff, roll
+from schedkit.kube.schedule import Agenda
 
 K = TypeVar("K", bound=Hashable)
 

@@ -19,9 +19,8 @@ from aiohttp.abc import AbstractStreamWriter
 
 from schedkit.kube import errors
 from schedkit.kube.access.config import Connection, without_userinfo
-from schedkit.kube.dice import roll
+from schedkit.kube.backoff import Patience, delay_before_retry, roll
 from schedkit.kube.errors import FencedError, UnavailableError
-from schedkit.kube.retries import Patience, delay_before_retry
 
 # Asked right before a request leaves: the seconds it may take, or raises `FencedError` to keep it back.
 Fence: TypeAlias = Callable[[], float]

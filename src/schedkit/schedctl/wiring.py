@@ -17,8 +17,7 @@ from schedkit.schedctl.settings.table import DRIVERS, Settings
 if TYPE_CHECKING:
     from schedkit.model.catalog import Layer, Listed
     from schedkit.oci.images.layout import Layout
-    from schedkit.oci.images.sources import Source
-    from schedkit.oci.images.targets import Target
+    from schedkit.oci.images.ports import Source, Target
     from schedkit.oci.registry.client import Registry
     from schedkit.runtimes.port import Runtime
 

@@ -53,7 +53,7 @@ from schedkit.oci.sigstore import (
     trusted_root,
 )
 from schedkit.oci.sigstore.keys import UnusableKey
-from schedkit.oci.sigstore.proofs import SignedStatement
+from schedkit.oci.sigstore.statements import SignedStatement
 from schedkit.oci.sigstore.strict import quiet
 from schedkit.oci.sigstore.trusted_root import InvalidRoot, TrustedRoot
 

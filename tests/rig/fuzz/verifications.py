@@ -40,7 +40,7 @@ from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust.policy import Exactly, Identity, NamedFile, Rule, TrustPolicy
 from schedkit.model.trust.steps import Refusal, Verified
 from schedkit.oci.errors import RegistryError
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 from schedkit.oci.sigstore.strict import quiet
 from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
 from schedkit.oci.sigstore.verify import verify

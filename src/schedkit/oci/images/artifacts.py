@@ -9,7 +9,7 @@ from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
 from schedkit.oci.images.digests import digest_of
 from schedkit.oci.images.packing import Packed
-from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.images.ports import Content, Source
 
 _EMPTY = b"{}"
 

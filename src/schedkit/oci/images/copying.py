@@ -8,8 +8,7 @@ from schedkit.model.images import manifests
 from schedkit.model.images.manifests import Index, Manifest
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.oci.errors import NotFound, Refused, TooLarge
-from schedkit.oci.images.sources import Content, Source
-from schedkit.oci.images.targets import Target
+from schedkit.oci.images.ports import Content, Source, Target
 
 # the tags under which cosign keeps what it could not yet attach as a referrer
 _COMPANION_TAGS = (".sig", ".att", ".sbom")

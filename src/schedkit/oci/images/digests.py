@@ -10,7 +10,7 @@ from schedkit.model.images.manifests import Index
 from schedkit.model.images.references import Descriptor, Digest
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused, TooLarge
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content
 
 
 def digest_of(data: bytes) -> Digest:

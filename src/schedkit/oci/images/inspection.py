@@ -10,7 +10,7 @@ from schedkit.model.images.manifests import Index, Manifest
 from schedkit.model.images.references import Descriptor, Digest, Platform, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.images.ports import Content, Source
 
 
 @dataclass(frozen=True, slots=True)

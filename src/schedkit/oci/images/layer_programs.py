@@ -9,7 +9,7 @@ from typing import Final
 
 from schedkit.model.images.references import Descriptor, Repository
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.sources import Source
+from schedkit.oci.images.ports import Source
 
 _LARGEST_PROGRAM: Final = 256 << 20
 _LARGEST_LAYER: Final = 2 << 30  # unpacked

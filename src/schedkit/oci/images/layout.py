@@ -17,8 +17,7 @@ from schedkit.model.images.references import DEFAULT_TAG, Descriptor, Digest, Re
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.images.digests import index_of, read_index, read_manifest, verified
-from schedkit.oci.images.sources import Content
-from schedkit.oci.images.targets import Reader
+from schedkit.oci.images.ports import Content, Reader
 
 _NAME = "org.opencontainers.image.ref.name"
 _CONTAINERD_NAME = "io.containerd.image.name"  # by which `ctr images import` names what it finds

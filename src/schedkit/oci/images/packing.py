@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from schedkit.model.images import strictjson
 from schedkit.model.images.manifests import IMAGE_INDEX, IMAGE_MANIFEST
-from schedkit.model.images.references import Descriptor, Platform
+from schedkit.model.images.references import Descriptor, Platform, Reference
 from schedkit.oci.images.digests import digest_of
-from schedkit.oci.images.sources import Content
+from schedkit.oci.images.ports import Content, Target
 
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar+gzip"
@@ -159,3 +159,16 @@ def _archive(entries: Iterable[tuple[tarfile.TarInfo, bytes]]) -> bytes:
         for entry, content in entries:
             archive.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def push(target: Target, packed: Packed, reference: Reference) -> None:
+    """Store all parts, and last what is pulled, under the reference's tag."""
+    for blob in packed.blobs:
+        _push_blob(target, reference, blob)
+    for manifest in packed.manifests[:-1]:
+        target.push_manifest(reference.repository, manifest)
+    target.push_manifest(reference.repository, packed.top, tag=reference.tag)
+
+
+def _push_blob(target: Target, reference: Reference, blob: Content) -> None:
+    target.push_blob(reference.repository, blob.descriptor, lambda: (blob.data,))

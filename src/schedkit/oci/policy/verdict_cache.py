@@ -22,7 +22,7 @@ from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import Mode, TrustPolicy
 from schedkit.model.trust.steps import REVISION, Refusal, Step, Verified, _attest
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.images.ports import Content, Source
 
 _MAX_VERDICT: Final = 16 << 10
 LONGEST: Final = dt.timedelta(days=30)

@@ -8,8 +8,7 @@ from schedkit.model.images.references import Descriptor, Repository
 from schedkit.oci.errors import Refused
 from schedkit.oci.http.urls import join_address
 from schedkit.oci.images.digests import verified
-from schedkit.oci.images.sources import Content
-from schedkit.oci.images.targets import Reader
+from schedkit.oci.images.ports import Content, Reader
 from schedkit.oci.registry.host import Answer, Ask, Connection
 
 _WRITE = "pull,push"

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from cryptography import x509
 
-from schedkit.oci.sigstore.proofs import InclusionProof, LogEntry, SignedStatement
+from schedkit.oci.sigstore.statements import InclusionProof, LogEntry, SignedStatement
 from schedkit.oci.sigstore.strict import (
     UNREADABLE,
     base64_bytes,

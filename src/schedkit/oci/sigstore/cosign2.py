@@ -9,7 +9,7 @@ import msgspec
 from cryptography import x509
 
 from schedkit.oci.sigstore.bundles import moment
-from schedkit.oci.sigstore.proofs import LogEntry, SignedStatement
+from schedkit.oci.sigstore.statements import LogEntry, SignedStatement
 from schedkit.oci.sigstore.strict import (
     UNREADABLE,
     base64_bytes,

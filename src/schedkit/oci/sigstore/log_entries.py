@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.sigstore import keys
-from schedkit.oci.sigstore.proofs import LogEntry, SignedStatement
+from schedkit.oci.sigstore.statements import LogEntry, SignedStatement
 from schedkit.oci.sigstore.strict import (
     UNREADABLE,
     base64_bytes,

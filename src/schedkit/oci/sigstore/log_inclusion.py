@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from schedkit.model.trust.steps import Refusal, Step
-from schedkit.oci.sigstore.proofs import InclusionProof, LogEntry
+from schedkit.oci.sigstore.statements import InclusionProof, LogEntry
 from schedkit.oci.sigstore.strict import base64_bytes
 from schedkit.oci.sigstore.trusted_root import Log
 

@@ -10,7 +10,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.sigstore.certificates import may_issue
-from schedkit.oci.sigstore.proofs import LogEntry, SignedStatement
+from schedkit.oci.sigstore.statements import LogEntry, SignedStatement
 from schedkit.oci.sigstore.strict import UNREADABLE
 from schedkit.oci.sigstore.trusted_root import Authority, Log
 

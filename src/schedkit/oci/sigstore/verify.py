@@ -20,12 +20,12 @@ from schedkit.model.trust.policy import Mode, NamedFile, Rule, SourceRepository,
 from schedkit.model.trust.steps import Refusal, Step, Verified, _attest
 from schedkit.oci.errors import Refused
 from schedkit.oci.http.deadlines import within
-from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.images.ports import Content, Source
 from schedkit.oci.sigstore import certificates, find, log_entries, log_inclusion, statements, timestamps
 from schedkit.oci.sigstore import keys as signatures
 from schedkit.oci.sigstore.keys import PublicKey
 from schedkit.oci.sigstore.log_entries import Recorded
-from schedkit.oci.sigstore.proofs import SignedStatement
+from schedkit.oci.sigstore.statements import SignedStatement
 from schedkit.oci.sigstore.strict import UNREADABLE, quiet
 from schedkit.oci.sigstore.trusted_root import Log, TrustedRoot
 

@@ -52,8 +52,8 @@ from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.change import eject, snapshot
-from schedkit.schedctl.change.lastwords import written
 from schedkit.schedctl.change.signals import undisturbed
+from schedkit.schedctl.change.why_detached import written
 from schedkit.schedctl.problems.problem import Problem, explain
 
 _RELEASE_TIMEOUT_S = 30.0

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedkit.kernel import kmsg, processes
 from schedkit.model.kernel.log import exits_since, last_words
 from schedkit.runtimes.containers import Container
-from schedkit.schedctl.change.lastwords import written
+from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl.change.snapshot import Found
+
+if TYPE_CHECKING:  # `status` asks a runtime, and does without all that the others ask of it
+    from schedkit.runtimes.containers import Output
+    from schedkit.runtimes.port import Runtime
 
 if TYPE_CHECKING:
     from schedkit.runtimes.port import Runtime
@@ -48,3 +52,20 @@ def _age_s(root: Path, container: Container) -> float | None:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     began = container.started_at
     return time.time() - began.timestamp() if began else None
+
+
+_LAST_LINES = 5
+
+
+def written(runtime: Runtime, name: str) -> str:
+    """The last lines of a container's output, on one line; empty if there are none."""
+    try:
+        return joined(runtime.logs(name, tail=_LAST_LINES))
+    except ContainerRuntimeError:
+        return ""
+
+
+def joined(outputs: Iterable[Output]) -> str:
+    """What a program wrote, on one line."""
+    text = b"".join(output.data for output in outputs).decode(errors="replace")
+    return " / ".join(line.strip() for line in text.splitlines() if line.strip())

@@ -12,7 +12,7 @@ from schedkit.model.images.manifests import Index, Manifest, NoSuchPlatform
 from schedkit.model.images.references import Descriptor, Platform, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.images.ports import Content, Source
 from schedkit.runtimes.image_content import ImageContent
 from schedkit.schedctl.problems.problem import Problem
 

@@ -10,7 +10,7 @@ import click
 
 from schedkit.model.kernel.sched_ext import parse_version
 from schedkit.model.trust.steps import Verified
-from schedkit.oci.images.sources import Source
+from schedkit.oci.images.ports import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.progress import loading, tell

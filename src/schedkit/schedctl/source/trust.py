@@ -19,7 +19,7 @@ from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.source.destinations import data_folder, home
 
 if TYPE_CHECKING:
-    from schedkit.oci.images.sources import Source
+    from schedkit.oci.images.ports import Source
     from schedkit.oci.sigstore.trusted_root import TrustedRoot
 
 DEFAULT = "built in"

@@ -13,10 +13,10 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client
 from schedkit.kube.errors import KubeError
 from schedkit.kube.resources import Metadata, Resource
-from schedkit.kube.retries import Patience
 from schedkit.kube.transport import no_fence
 from schedkit.sked.http.serving import Handler, plain
 

@@ -16,11 +16,10 @@ from typing import Final
 import msgspec
 import structlog
 
+from schedkit.kube.backoff import backoff, roll
 from schedkit.kube.controller import DONE, Controller, Observer, Result
-from schedkit.kube.dice import roll
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key
-from schedkit.kube.retries import backoff
 from schedkit.model.api.conditions import Reason
 from schedkit.model.deploy.admission import question_of
 from schedkit.model.deploy.observation import Observation

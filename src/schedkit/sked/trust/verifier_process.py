@@ -24,7 +24,7 @@ from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.http.deadlines import within
 from schedkit.oci.http.proxies import read_proxies
-from schedkit.oci.images.sources import Content, Source
+from schedkit.oci.images.ports import Content, Source
 from schedkit.oci.policy import root_files, verdict_cache
 from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.registry.client import Registry, Settings

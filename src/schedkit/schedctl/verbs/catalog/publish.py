@@ -8,7 +8,7 @@ import click
 
 from schedkit.model.catalog import MEDIA_TYPE
 from schedkit.oci.images.artifacts import pack_artifact
-from schedkit.oci.images.pushing import push
+from schedkit.oci.images.packing import push
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result

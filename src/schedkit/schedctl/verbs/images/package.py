@@ -11,8 +11,7 @@ import click
 
 from schedkit.model.images.configs import MIN_KERNEL, OCI
 from schedkit.model.images.references import Reference
-from schedkit.oci.images.packing import Contents, Packed, pack
-from schedkit.oci.images.pushing import push
+from schedkit.oci.images.packing import Contents, Packed, pack, push
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result

@@ -40,8 +40,7 @@ from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import lock, snapshot
 from schedkit.schedctl.change.executor import Stage, decided, problem
-from schedkit.schedctl.change.lastwords import joined
-from schedkit.schedctl.change.why_detached import began_us
+from schedkit.schedctl.change.why_detached import began_us, joined
 from schedkit.schedctl.completions import complete_containers
 from schedkit.schedctl.problems.problem import ExitCode, Problem, explain
 from schedkit.schedctl.settings.flags import option

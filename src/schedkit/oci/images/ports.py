@@ -1,9 +1,9 @@
-"""Where images come from: a registry or a layout on disk, through one port."""
+"""Where images come from and go to: two protocols, for registries and layouts alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -42,4 +42,30 @@ class Source(Protocol):
 
     def tags(self, repository: Repository) -> tuple[str, ...]:
         """All tags, sorted."""
+        ...
+
+
+# Begins to read a blob; called only if its content is needed.
+Reader: TypeAlias = Callable[[], Iterable[bytes]]
+
+
+class Target(Protocol):
+    """Stores images. What it accepted it keeps, under its digest; every failure is a `RegistryError`."""
+
+    def push_blob(
+        self,
+        repository: Repository,
+        descriptor: Descriptor,
+        read: Reader,
+        *,
+        mount_from: Repository | None = None,
+    ) -> bool:
+        """Store a blob unless it is there; whether it was read. `mount_from` names where else it may be."""
+        ...
+
+    def push_manifest(self, repository: Repository, content: Content, *, tag: str | None = None) -> None:
+        """Store a manifest, whose parts are there, under its digest and the tag.
+
+        One with a subject is listed among the subject's referrers from then on.
+        """
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from schedkit.kube.errors import UnavailableError
@@ -47,3 +48,11 @@ def backoff(failures: int, first_s: float, longest_s: float, chance: float) -> f
     """
     doubled: float = first_s * 2 ** min(failures - 1, 30)
     return min(doubled, longest_s) * (1 + chance) / 2
+
+
+_dice = random.SystemRandom()
+
+
+def roll() -> float:
+    """Some number from 0 up to 1."""
+    return _dice.random()
