@@ -1,1 +1,8 @@
-"""`sked`, the cluster command: which schedulers a fleet's kernels run."""
+"""`sked`, the cluster command: which schedulers a fleet's kernels run.
+
+`manager` is the operator as a process, put together in `wiring`. `cache` holds what is known of the cluster,
+of the `kinds` it reads; `reconcile` brings one SchedExt in line: observe, decide (in `model`), act, report.
+`trust`: the administrator's rules and the verifier, each read by a process of its own. `http`: probes and
+metrics. `permissions`: every call to the API server, of which the RBAC is generated. `settings`, `logs`,
+`main`: the front door.
+"""

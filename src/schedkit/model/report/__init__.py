@@ -1,1 +1,6 @@
-"""From pods to a SchedExt's status: states of nodes, conditions, events."""
+"""From what pods say to a SchedExt's status and events.
+
+`node_checks`: the state of one node. `fleet`: all of them, counted. `condition_checks`: the answer to each
+condition. `status` puts it together, `plan` says what to write. Everything is computed anew each time; only
+dates are kept.
+"""

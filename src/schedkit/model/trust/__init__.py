@@ -1,1 +1,6 @@
-"""Who may sign what: policies, rules of an administrator, and the words of a refusal."""
+"""Who may sign what runs in a kernel.
+
+`policy`: a trust policy and its parser. `patterns`: its regular expressions, linear in time. `rules`: what
+the administrator of a cluster allows, a policy among it. `steps`: the numbered steps of verification, what a
+refusal says, and `Verified`, the proof that a verification leaves.
+"""

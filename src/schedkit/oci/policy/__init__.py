@@ -1,1 +1,6 @@
-"""Trust on disk: policies, trusted roots, kept verdicts."""
+"""Trust on disk: what people wrote, what was embedded, what was decided before.
+
+`files`: policies, with the keys and roots they name, read by `strict_yaml` and kept parsed by `file_cache`.
+`root_files`: the trusted root in use, embedded or newer by `root_update`. `verdict_cache`: images that were
+verified before.
+"""

@@ -1,1 +1,5 @@
-"""Podman behind the port, over its socket."""
+"""Podman behind the port, over its REST API.
+
+`client` is the adapter. `http`: requests over its socket. `answers` and `create_body`: its JSON from and to
+the port's values, without I/O. `archive`: an image as `podman load` reads it.
+"""

@@ -1,1 +1,5 @@
-"""What a verb prints: results, progress, the terminal."""
+"""How a verb's answer is printed.
+
+`answer` in one of three formats, `result` its base class, `terminal` colours, `progress` what goes on
+meanwhile.
+"""

@@ -1,1 +1,4 @@
-"""What a user is told when something fails."""
+"""What users are told when something fails.
+
+`problem` with the exit codes, `explanations` for errors of all other rooms.
+"""

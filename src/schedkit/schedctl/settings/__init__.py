@@ -1,1 +1,5 @@
-"""Flags, variables and files: one table of settings."""
+"""What users may decide.
+
+`table` declares every setting once; `flags` and `files` follow from it. `durations` are times as users write
+them.
+"""

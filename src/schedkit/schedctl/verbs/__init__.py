@@ -1,1 +1,5 @@
-"""One module for each verb."""
+"""A module for each verb.
+
+`machine` (what this machine runs), `images`, `catalog`, `trust`; and `config` and `completion`. Verbs do not
+import each other.
+"""

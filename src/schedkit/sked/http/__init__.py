@@ -1,1 +1,5 @@
-"""What the manager serves: probes, and metrics over HTTPS to those who may read them."""
+"""What the manager serves: probes to all, and metrics to those whom the API server lets read them.
+
+`serving`: the servers. `probes`, `metrics`: what they answer. `authorization`: who may. `certificates`,
+`selfsigned`: by which certificate.
+"""

@@ -1,1 +1,4 @@
-"""Verbs about what this machine runs."""
+"""Verbs about what this machine runs. `launch`.
+
+What `run` and `switch` share; `status_watch`: `status --watch`.
+"""
