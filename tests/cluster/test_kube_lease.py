@@ -35,7 +35,7 @@ _MANAGER = """
 import asyncio, sys
 from pathlib import Path
 import msgspec
-from schedkit.kube import config
+from schedkit.kube.access import config
 from schedkit.kube.client import Client
 from schedkit.kube.errors import FencedError
 from schedkit.kube.lease import Elector, Terms

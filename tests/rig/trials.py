@@ -30,7 +30,7 @@ from schedkit.kernel import kmsg, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.host.processes import Process
 from schedkit.model.kernel.log import last_words
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.model.measurements import Attempt, Circumstances, Confinement, NotMeasured, Trial, measure
 
 _ROOT = Path("/")
@@ -165,7 +165,7 @@ class Remembered:
         return trial
 
 
-def _attached() -> SchedExt | None:
+def _attached() -> KernelState | None:
     """What the kernel says while it runs a scheduler."""
     kernel = sysfs.read(_ROOT)
     return kernel if kernel.state is State.ENABLED else None

@@ -346,7 +346,7 @@ def _qemu() -> Path:
 
 def _tools() -> Path:
     """The libraries that fit the machine, firmware of network cards, and a virtiofsd, from its own suite."""
-    return debian.machine().tree("qemu", ["qemu-system-x86", "qemu-system-common", "seabios", "ipxe-qemu"])
+    return debian.machine().tree("qemu", ["qemu-system-x86", "qemu-system-common", "ipxe-qemu"])
 
 
 def _firmware() -> tuple[Path, ...]:

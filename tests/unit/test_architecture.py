@@ -86,9 +86,9 @@ def test_the_model_may_not_import_what_acts_or_waits(said_of_all: str, imported:
 
 
 def test_imports_in_the_right_direction_keep_it(copy: Path) -> None:
-    add_module(copy, "schedkit.model.something")
-    add_module(copy, "schedkit.oci.something", "import schedkit.model.something\n")
-    add_module(copy, "schedkit.sked.something", "import schedkit.oci.something, schedkit.model.something\n")
+    add_module(copy, "schedkit.model.images.something")
+    add_module(copy, "schedkit.oci.http.something", "import schedkit.model.images.something\n")
+    add_module(copy, "schedkit.sked.trust.something", "import schedkit.oci.http.something\n")
 
     assert lint(copy).returncode == 0
 
@@ -121,7 +121,7 @@ def test_the_model_needs_nothing_but_msgspec_and_the_standard_library() -> None:
 
 _IN_A_POD = """
 import sys
-from schedkit.kube import config
+from schedkit.kube.access import config
 from schedkit.kube.errors import ConfigError
 from schedkit.sked import wiring
 

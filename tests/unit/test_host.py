@@ -19,7 +19,7 @@ from schedkit.model.host.status import (
     judge,
     should_wait,
 )
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 ID = "5e1f" * 16
 UID = "0d5b1c2e-8a9f-4c11-9c1e-1234567890ab"
@@ -30,11 +30,11 @@ COMBINATIONS = list(product(State, OwnerKind, Containers))
 
 def attached(process: Process, ops: str = "mini") -> HostObservation:
     """A kernel that runs what the process holds."""
-    return HostObservation(SchedExt(State.ENABLED, ops=ops), Proof(Hold.LINK, process))
+    return HostObservation(KernelState(State.ENABLED, ops=ops), Proof(Hold.LINK, process))
 
 
 def quiet(state: State = State.DISABLED) -> HostObservation:
-    return HostObservation(SchedExt(state))
+    return HostObservation(KernelState(state))
 
 
 @pytest.mark.parametrize(("state", "owner", "containers"), COMBINATIONS)
@@ -98,9 +98,11 @@ LINGERING = Process(95, command="./scx", cgroups=("/user.slice/user-7.slice/user
 IN_CONTAINERD = Process(96, command="scx_rusty", cgroups=("/schedkit/scx-rusty",))
 IN_DOCKER = Process(97, command="scx", cgroups=(f"/system.slice/docker-{ID}.scope",))
 POD = Process(92, command="/scx", cgroups=(f"/kubepods/besteffort/pod{UID}/{'ab' * 32}",))
-ORPHAN = HostObservation(SchedExt(State.ENABLED, ops="mini"), Proof(Hold.NOBODY, reason="its loader is gone"))
+ORPHAN = HostObservation(
+    KernelState(State.ENABLED, ops="mini"), Proof(Hold.NOBODY, reason="its loader is gone")
+)
 UNPROVED = HostObservation(
-    SchedExt(State.ENABLED, ops="mini"), Proof(Hold.UNKNOWN, reason="CAP_SYS_PTRACE is needed")
+    KernelState(State.ENABLED, ops="mini"), Proof(Hold.UNKNOWN, reason="CAP_SYS_PTRACE is needed")
 )
 
 
@@ -240,7 +242,7 @@ def test_a_container_that_has_answered_is_ours_whoever_else_is_silent() -> None:
 
 
 def test_a_kernel_that_cannot_be_read_is_said_to_be_unknown_and_not_waited_for() -> None:
-    dark = HostObservation(SchedExt(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
+    dark = HostObservation(KernelState(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
 
     verdict = judge(dark, [])
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from schedkit.model.host.ownership import Evidence, HeldLink, HeldMap, SchedulerMap, leftovers, prove
+from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, SchedulerMap, leftovers, prove
 from schedkit.model.host.processes import Hold, Place, Process, is_in_container, place_of
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 ID = "5e1f" * 16
 OTHER_ID = "c0de" * 16
 UID = "0d5b1c2e-8a9f-4c11-9c1e-1234567890ab"
 UID_ = UID.replace("-", "_")
-RUNNING = SchedExt(State.ENABLED, ops="mini", enable_seq=2)
+RUNNING = KernelState(State.ENABLED, ops="mini", enable_seq=2)
 
 
 def evidence(
     *held: HeldLink | HeldMap, schedulers: list[SchedulerMap], gaps: tuple[str, ...] = ()
-) -> Evidence:
+) -> HeldObjects:
     """Each holder is a process of its own."""
-    return Evidence(
+    return HeldObjects(
         processes=tuple(Process(pid, cgroups=(f"/{pid}",)) for pid in sorted({each.pid for each in held})),
         links=tuple(each for each in held if isinstance(each, HeldLink)),
         maps=tuple(each for each in held if isinstance(each, HeldMap)),
@@ -32,7 +32,7 @@ def evidence(
     )
 
 
-def answer(found: Evidence, kernel: SchedExt = RUNNING) -> tuple[Hold, int | None]:
+def answer(found: HeldObjects, kernel: KernelState = RUNNING) -> tuple[Hold, int | None]:
     proof = prove(kernel, found)
     return proof.hold, proof.process.pid if proof.process else None
 
@@ -144,7 +144,7 @@ def test_a_pinned_link_makes_an_orphan() -> None:
             id="something could not be looked at",
         ),
         pytest.param(
-            Evidence(links=(HeldLink(7, 1, 10),), schedulers=(SchedulerMap(10, "mini"),)),
+            HeldObjects(links=(HeldLink(7, 1, 10),), schedulers=(SchedulerMap(10, "mini"),)),
             id="the process ended before it could be named",
         ),
         pytest.param(
@@ -153,7 +153,7 @@ def test_a_pinned_link_makes_an_orphan() -> None:
         ),
     ],
 )
-def test_what_does_not_follow_is_not_claimed(found: Evidence) -> None:
+def test_what_does_not_follow_is_not_claimed(found: HeldObjects) -> None:
     proof = prove(RUNNING, found)
 
     assert (proof.hold, proof.process) == (Hold.UNKNOWN, None)
@@ -162,7 +162,7 @@ def test_what_does_not_follow_is_not_claimed(found: Evidence) -> None:
 
 def test_children_that_inherited_the_link_are_not_the_owner() -> None:
     parent, child = (Process(7, (1,), cgroups=("/a",)), Process(3, (7, 1), cgroups=("/a",)))
-    found = Evidence(
+    found = HeldObjects(
         (child, parent), (HeldLink(3, 1, 10), HeldLink(7, 1, 10)), (), (SchedulerMap(10, "mini"),)
     )
 
@@ -173,7 +173,7 @@ def test_children_that_inherited_the_link_are_not_the_owner() -> None:
 def test_nothing_is_held_while_nothing_is_attached(state: State) -> None:
     found = evidence(HeldLink(7, 1, 10), schedulers=[SchedulerMap(10, "mini")])
 
-    assert answer(found, SchedExt(state)) == (Hold.NOTHING, None)
+    assert answer(found, KernelState(state)) == (Hold.NOTHING, None)
 
 
 def test_leftovers_are_holders_of_what_is_not_attached_any_more() -> None:
@@ -182,20 +182,20 @@ def test_leftovers_are_holders_of_what_is_not_attached_any_more() -> None:
     found = evidence(*links, schedulers=same)._replace(other_maps=frozenset({99}))
 
     assert [process.pid for process in leftovers(RUNNING, found).processes] == [9]
-    assert [process.pid for process in leftovers(SchedExt(State.DISABLED), found).processes] == [7, 9]
+    assert [process.pid for process in leftovers(KernelState(State.DISABLED), found).processes] == [7, 9]
 
 
 def test_a_link_of_which_nobody_knows_the_kind_counts_as_left_behind() -> None:
     found = evidence(HeldLink(5, 6, 99), schedulers=[])
 
-    assert [process.pid for process in leftovers(SchedExt(State.DISABLED), found).processes] == [5]
+    assert [process.pid for process in leftovers(KernelState(State.DISABLED), found).processes] == [5]
 
 
 def test_what_could_not_be_looked_at_may_be_left_behind() -> None:
-    dark = leftovers(SchedExt(State.DISABLED), evidence(schedulers=[], gaps=("dark here",)))
+    dark = leftovers(KernelState(State.DISABLED), evidence(schedulers=[], gaps=("dark here",)))
 
     assert (dark.gaps, dark.are_excluded) == (("dark here",), False)
-    assert leftovers(SchedExt(State.DISABLED), evidence(schedulers=[])).are_excluded
+    assert leftovers(KernelState(State.DISABLED), evidence(schedulers=[])).are_excluded
 
 
 def test_a_registration_without_a_link_is_left_behind_unless_it_is_what_is_attached() -> None:
@@ -204,7 +204,7 @@ def test_a_registration_without_a_link_is_left_behind_unless_it_is_what_is_attac
     )
     found = evidence(HeldMap(7, 10), HeldMap(8, 11), HeldMap(9, 12), schedulers=[registered, other])
 
-    idle, busy = leftovers(SchedExt(State.DISABLED), found), leftovers(RUNNING, found)
+    idle, busy = leftovers(KernelState(State.DISABLED), found), leftovers(RUNNING, found)
 
     assert (idle.registered, [each.pid for each in idle.processes]) == ((registered, other), [])
     assert (busy.registered, [each.pid for each in busy.processes]) == ((other,), [])
@@ -214,8 +214,8 @@ def test_an_ejected_scheduler_whose_link_is_pinned_is_left_behind() -> None:
     ejected, loaded = SchedulerMap(10, "mini"), SchedulerMap(11, "mini")
     found = evidence(HeldMap(8, 11), schedulers=[ejected, loaded])._replace(pinned_links=frozenset({4}))
 
-    assert leftovers(SchedExt(State.DISABLED), found).pinned == (ejected,)
-    assert leftovers(SchedExt(State.DISABLED), found._replace(pinned_links=frozenset())).are_excluded
+    assert leftovers(KernelState(State.DISABLED), found).pinned == (ejected,)
+    assert leftovers(KernelState(State.DISABLED), found._replace(pinned_links=frozenset())).are_excluded
 
 
 @pytest.mark.parametrize(
@@ -339,13 +339,13 @@ class History:
         self.close_map(each)
         self.close_link(each)
 
-    def kernel(self) -> SchedExt:
+    def kernel(self) -> KernelState:
         if self.attached is None:
-            return SchedExt(State.DISABLED)
-        return SchedExt(State.ENABLED, ops=self.attached.name)
+            return KernelState(State.DISABLED)
+        return KernelState(State.ENABLED, ops=self.attached.name)
 
-    def evidence(self) -> Evidence:
-        return Evidence(
+    def evidence(self) -> HeldObjects:
+        return HeldObjects(
             processes=tuple(
                 Process(each.pid, cgroups=(f"/{each.pid}",)) for each in self.loaded if each.alive
             ),

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel.observation import observe
-from schedkit.model.host.ownership import Evidence, HeldLink, SchedulerMap
+from schedkit.model.host.ownership import HeldLink, HeldObjects, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.kernel.sched_ext import State
 
-MINI = Evidence((Process(7),), (HeldLink(7, 1, 10),), (), (SchedulerMap(10, "mini"),))
-PINNED = Evidence(schedulers=(SchedulerMap(10, "mini"),), pinned_links=frozenset({1}))
+MINI = HeldObjects((Process(7),), (HeldLink(7, 1, 10),), (), (SchedulerMap(10, "mini"),))
+PINNED = HeldObjects(schedulers=(SchedulerMap(10, "mini"),), pinned_links=frozenset({1}))
 
 
 class Machine:
@@ -31,9 +31,9 @@ class Machine:
         (folder / "enable_seq").write_text(str(seq))
 
     def witness(
-        self, *answers: Evidence, then: Callable[[], None] = lambda: None
-    ) -> Callable[[Path], Evidence]:
-        def gather(root: Path) -> Evidence:
+        self, *answers: HeldObjects, then: Callable[[], None] = lambda: None
+    ) -> Callable[[Path], HeldObjects]:
+        def gather(root: Path) -> HeldObjects:
             self.asked += 1
             then()
             return answers[min(self.asked, len(answers)) - 1]

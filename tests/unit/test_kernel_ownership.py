@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import ownership, structops
-from schedkit.model.host.ownership import Evidence, HeldLink, HeldMap, MapsReading, SchedulerMap
+from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading, SchedulerMap
 from schedkit.model.host.processes import Process
 from schedkit.model.kernel.btf import Layout
 
@@ -47,7 +47,7 @@ class Proc:
         (self.root / f"proc/{pid}/fd/{number}").symlink_to(target)
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(info)
 
-    def gather(self, *schedulers: SchedulerMap, problem: str = "") -> Evidence:
+    def gather(self, *schedulers: SchedulerMap, problem: str = "") -> HeldObjects:
         return ownership.gather(self.root, maps=lambda _: MapsReading(schedulers, LINKS, problem))
 
 
@@ -78,7 +78,7 @@ def test_a_process_with_a_link_is_found_with_its_command_and_control_group(proc:
     proc.open(77, 5, "anon_inode:bpf-map", MAP.format(26, 13))
 
     rusty = SchedulerMap(13, "rusty")
-    assert proc.gather(rusty) == Evidence(
+    assert proc.gather(rusty) == HeldObjects(
         processes=(Process(77, (1,), "/usr/bin/scx_rusty --verbose", ("/system.slice/scx.service",)),),
         links=(HeldLink(77, 5, 13),),
         maps=(HeldMap(77, 13),),
@@ -94,7 +94,7 @@ def test_links_and_maps_of_other_kinds_are_none_of_ours(proc: Proc) -> None:
     proc.open(77, 6, "anon_inode:bpf-prog", "prog_type:\t27\n")
     proc.open(77, 7, "socket:[123]", LINK.format(5, 13))
 
-    assert proc.gather() == Evidence(pinned_links=LINKS - {9})
+    assert proc.gather() == HeldObjects(pinned_links=LINKS - {9})
 
 
 def test_a_process_that_ends_meanwhile_is_as_if_it_had_not_been_there(proc: Proc) -> None:
@@ -102,7 +102,7 @@ def test_a_process_that_ends_meanwhile_is_as_if_it_had_not_been_there(proc: Proc
     proc.add(79, "closing")
     (proc.root / "proc/79/fd/3").symlink_to("anon_inode:bpf_link")  # closed before fdinfo was read
 
-    assert proc.gather() == Evidence(pinned_links=LINKS)
+    assert proc.gather() == HeldObjects(pinned_links=LINKS)
 
 
 def test_a_container_that_sees_only_itself_says_so(proc: Proc) -> None:

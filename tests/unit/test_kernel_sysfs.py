@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import sysfs
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 ATTACHED = {
     "state": "enabled\n",
@@ -29,7 +29,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_everything_that_an_attached_scheduler_shows_is_read(tmp_path: Path) -> None:
-    assert sysfs.read(tree(tmp_path, ATTACHED)) == SchedExt(
+    assert sysfs.read(tree(tmp_path, ATTACHED)) == KernelState(
         state=State.ENABLED,
         ops="rusty_1.1.4_x86_64_unknown_linux_gnu",
         enable_seq=3,
@@ -43,7 +43,7 @@ def test_everything_that_an_attached_scheduler_shows_is_read(tmp_path: Path) -> 
 def test_a_kernel_without_sched_ext_is_no_kernel_with_it_disabled(tmp_path: Path) -> None:
     (tmp_path / "sys/kernel").mkdir(parents=True)
 
-    assert sysfs.read(tmp_path) == SchedExt(state=State.ABSENT)
+    assert sysfs.read(tmp_path) == KernelState(state=State.ABSENT)
 
 
 def test_without_sys_nothing_is_known_and_waiting_does_not_help(tmp_path: Path) -> None:

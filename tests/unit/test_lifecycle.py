@@ -20,7 +20,7 @@ from schedkit.model.host.actions import (
 )
 from schedkit.model.host.attachment import (
     Course,
-    Evidence,
+    FailureFacts,
     explain_failure,
     is_free,
     is_released,
@@ -32,7 +32,7 @@ from schedkit.model.host.ownership import Leftovers, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.run_stop import After, choose, plan_run, plan_stop
 from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 ID = "ab" * 32
 OURS = Known("podman", ID, "fifo", is_running=True, pid=7)
@@ -48,7 +48,7 @@ def seen(
 ) -> HostObservation:
     is_held = Hold.LINK if holder else Hold.NOTHING
     ops = "fifo" if state is State.ENABLED else None
-    return HostObservation(SchedExt(state, ops), Proof(hold or is_held, holder, "because"))
+    return HostObservation(KernelState(state, ops), Proof(hold or is_held, holder, "because"))
 
 
 def host(observation: HostObservation, *containers: Known) -> Host:
@@ -146,7 +146,7 @@ def test_only_a_proved_owner_is_an_attachment(
 
 
 def test_a_failure_tells_the_kernels_reason_and_the_schedulers_last_words() -> None:
-    evidence = Evidence("exit code 1", "fifo: runtime error", "load failed")
+    evidence = FailureFacts("exit code 1", "fifo: runtime error", "load failed")
 
     told = explain_failure("fifo", Course.ENDED, evidence, timeout_s=30)
 
@@ -156,7 +156,7 @@ def test_a_failure_tells_the_kernels_reason_and_the_schedulers_last_words() -> N
 
 
 def test_a_late_scheduler_may_be_given_more_time() -> None:
-    told = explain_failure("fifo", Course.LATE, Evidence(), timeout_s=2.5)
+    told = explain_failure("fifo", Course.LATE, FailureFacts(), timeout_s=2.5)
 
     assert (told.what, told.why) == ("the kernel did not confirm fifo within 2.5 s", "")
     assert "--timeout" in told.remedy
@@ -165,7 +165,7 @@ def test_a_late_scheduler_may_be_given_more_time() -> None:
 def test_a_kernel_that_is_taken_meanwhile_is_told_with_its_owner() -> None:
     owner = Owner(OwnerKind.FOREIGN, pid=99)
 
-    told = explain_failure("fifo", Course.TAKEN, Evidence(owner=owner), timeout_s=30)
+    told = explain_failure("fifo", Course.TAKEN, FailureFacts(owner=owner), timeout_s=30)
 
     assert "the scheduler of process 99" in told.what
     assert told.remedy == "end that one first: `kill 99`"
@@ -252,7 +252,7 @@ def test_a_container_is_gone_when_kernel_and_processes_agree(
 def test_a_kernel_is_free_when_it_runs_its_own_and_nobody_holds_an_old_one(
     state: State, left: tuple[Process, ...], ignored: tuple[int, ...], expected: bool
 ) -> None:
-    assert is_free(SchedExt(state), Leftovers(left), ignored) is expected
+    assert is_free(KernelState(state), Leftovers(left), ignored) is expected
 
 
 def test_a_scheduler_that_outlives_its_container_is_named() -> None:

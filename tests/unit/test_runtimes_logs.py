@@ -264,12 +264,12 @@ def test_a_machine_that_can_open_no_more_files_refuses_input_in_words_and_leaks_
     """In a process of its own: what is scarce there is scarce for nobody else."""
     words = (
         "import os, pathlib, resource, sys; "
-        "from schedkit.runtimes import containerdinput; "
+        "from schedkit.runtimes.containerd import stdin; "
         "from schedkit.runtimes.errors import RefusedError; "
         "program, folder = map(pathlib.Path, sys.argv[1:]); "
         "before = os.listdir('/proc/self/fd'); "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 2, len(before) + 2))\n"
-        "try:\n  containerdinput.kept(program, folder, 'one').__enter__()\n"
+        "try:\n  stdin.kept(program, folder, 'one').__enter__()\n"
         "except RefusedError as error:\n  print(error)\n"
         "assert len(os.listdir('/proc/self/fd')) == len(before)"
     )

@@ -201,9 +201,9 @@ def test_neither_podman_nor_a_containerd_that_is_not_there_costs_grpc_or_tls() -
     script = """
 import sys
 from pathlib import Path
-from schedkit.runtimes.containerd import Containerd
+from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.errors import NoSocketError
-from schedkit.runtimes.podman import Podman
+from schedkit.runtimes.podman.client import Podman
 for runtime in (Podman, Containerd):
     try:
         runtime(Path("/nowhere/socket")).version()
@@ -223,7 +223,7 @@ def test_without_grpc_it_is_said_what_to_install() -> None:
     script = """
 import socket, sys, tempfile
 from pathlib import Path
-from schedkit.runtimes.containerd import Containerd
+from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.errors import MissingSupportError
 sys.modules["grpc"] = None
 with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:

@@ -24,8 +24,8 @@ from schedkit.model.host.actions import (
 )
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import SchedExt
-from schedkit.model.kernel.sched_ext import State as KernelState
+from schedkit.model.kernel.sched_ext import KernelState
+from schedkit.model.kernel.sched_ext import State as ExtState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, RefusedError, SilentError
 from schedkit.runtimes.specs import Spec
@@ -136,7 +136,7 @@ def test_an_old_one_that_could_not_be_stopped_is_not_waited_for_as_if_it_had_lef
     (tmp_path / f"proc/{OLD.pid}").mkdir()
     (tmp_path / f"proc/{OLD.pid}/stat").write_text(f"{OLD.pid} (scx_fifo) S" + " 1" * 30)
     attached = HostObservation(
-        SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, Process(OLD.pid, command="scx_fifo"))
+        KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.LINK, Process(OLD.pid, command="scx_fifo"))
     )
     monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
 
@@ -244,13 +244,13 @@ def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back(tmp_
 
 
 LOADER = Process(OLD.pid)
-FREE = HostObservation(SchedExt(KernelState.DISABLED, enable_seq=4))
-BY_MAP = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.MAP, LOADER, map_id=3))
-BY_LINK = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.LINK, LOADER, map_id=3))
+FREE = HostObservation(KernelState(ExtState.DISABLED, enable_seq=4))
+BY_MAP = HostObservation(KernelState(ExtState.ENABLED, "fifo", 5), Proof(Hold.MAP, LOADER, map_id=3))
+BY_LINK = HostObservation(KernelState(ExtState.ENABLED, "fifo", 5), Proof(Hold.LINK, LOADER, map_id=3))
 BY_STRANGER = HostObservation(
-    SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.MAP, Process(99), map_id=3)
+    KernelState(ExtState.ENABLED, "fifo", 5), Proof(Hold.MAP, Process(99), map_id=3)
 )
-BY_NOBODY = HostObservation(SchedExt(KernelState.ENABLED, "fifo", 5), Proof(Hold.NOBODY, map_id=3))
+BY_NOBODY = HostObservation(KernelState(ExtState.ENABLED, "fifo", 5), Proof(Hold.NOBODY, map_id=3))
 
 
 class World:
@@ -350,7 +350,7 @@ def test_what_a_stop_that_fails_leaves_to_the_removal_is_ejected_as_well(begin: 
     ],
 )
 def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin, seq: int | None) -> None:
-    theirs = BY_NOBODY._replace(kernel=SchedExt(KernelState.ENABLED, "theirs", seq))
+    theirs = BY_NOBODY._replace(kernel=KernelState(ExtState.ENABLED, "theirs", seq))
     played, world = begin(Runtime("start new"), theirs, theirs)
 
     with pytest.raises(Problem, match=r"no start new; .* the kernel still runs theirs") as met:
@@ -360,7 +360,7 @@ def test_what_nobody_holds_and_may_be_a_strangers_is_left_and_named(begin: Begin
 
 
 def test_what_took_the_place_of_ours_and_nobody_holds_is_left_and_named(begin: Begin) -> None:
-    theirs = BY_NOBODY._replace(kernel=SchedExt(KernelState.ENABLED, "theirs", 7))
+    theirs = BY_NOBODY._replace(kernel=KernelState(ExtState.ENABLED, "theirs", 7))
     played, world = begin(Runtime("start new"), BY_MAP, theirs)
 
     with pytest.raises(Problem, match=r"no start new; .* the kernel still runs theirs"):

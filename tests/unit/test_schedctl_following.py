@@ -11,8 +11,8 @@ import pytest
 from schedkit.kernel import observation
 from schedkit.model.host.processes import Hold, Proof
 from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import SchedExt
-from schedkit.model.kernel.sched_ext import State as KernelState
+from schedkit.model.kernel.sched_ext import KernelState
+from schedkit.model.kernel.sched_ext import State as ExtState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.specs import Spec
@@ -102,7 +102,7 @@ def test_a_scheduler_that_stays_in_the_kernel_when_its_program_has_ended_is_name
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wiring, "LOCK", tmp_path / "lock")
-    orphan = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    orphan = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.NOBODY))
     monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
     runtime = Runtime(EXITED)
 

@@ -26,7 +26,7 @@ from schedkit.model.host.status import HostObservation
 from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
 from schedkit.model.images.manifests import Manifest, render_manifest
 from schedkit.model.images.references import Descriptor, Digest, parse_reference
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.model.readiness.checks import Outcome
 from schedkit.model.readiness.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.readiness.table import examine
@@ -69,7 +69,7 @@ ENDED = Found(
     "containerd",
     Container("old", "old", "registry.example/old", None, {}, ContainerState.EXITED, STARTED, exit=Exit(137)),
 )
-ATTACHED = SchedExt(State.ENABLED, "fifo", enable_seq=3, switch_all=True, nr_rejected=0, hotplug_seq=1)
+ATTACHED = KernelState(State.ENABLED, "fifo", enable_seq=3, switch_all=True, nr_rejected=0, hotplug_seq=1)
 
 
 def attached_by(process: Process) -> HostObservation:
@@ -80,7 +80,7 @@ OWN = Look(attached_by(Process(7, command="scx_fifo")), (RUNNING,))
 FOREIGN = Look(
     attached_by(Process(9, command="scx_lavd", cgroups=("/system.slice/scx.service",))), (RUNNING, ENDED)
 )
-IDLE = Look(HostObservation(SchedExt(State.DISABLED, enable_seq=3)), ())
+IDLE = Look(HostObservation(KernelState(State.DISABLED, enable_seq=3)), ())
 
 
 # What status says

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from rig import processes
 from schedkit.runtimes.errors import NoSocketError
-from schedkit.schedctl.change import elsewhere
 from schedkit.schedctl.main import main
+from schedkit.schedctl.problems import elsewhere
 from schedkit.schedctl.problems.problem import explain
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine import doctor

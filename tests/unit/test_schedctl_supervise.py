@@ -16,8 +16,8 @@ from schedkit.model.host.attachment import Course
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.status import HostObservation
 from schedkit.model.kernel.log import ExitKind
-from schedkit.model.kernel.sched_ext import SchedExt
-from schedkit.model.kernel.sched_ext import State as KernelState
+from schedkit.model.kernel.sched_ext import KernelState
+from schedkit.model.kernel.sched_ext import State as ExtState
 from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
 from schedkit.runtimes.errors import SilentError
 from schedkit.schedctl import wiring
@@ -110,7 +110,7 @@ def test_a_runtime_that_is_being_restarted_is_waited_for(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("machine")
 def test_what_may_be_ours_is_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = Process(7, cgroups=(f"/machine.slice/libpod-{OURS.id}.scope",))
-    attached = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.LINK, inside))
+    attached = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.LINK, inside))
     monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
     monkeypatch.setattr(supervise, "_RUNTIME_PATIENCE_S", -1)
     monkeypatch.setattr(supervise, "_QUIET_S", 0)
@@ -141,7 +141,7 @@ def test_what_the_kernel_said_before_a_container_began_is_not_about_it(
 def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    theirs = HostObservation(SchedExt(KernelState.ENABLED, "other"), Proof(Hold.LINK, Process(99)))
+    theirs = HostObservation(KernelState(ExtState.ENABLED, "other"), Proof(Hold.LINK, Process(99)))
     monkeypatch.setattr(observation, "observe", lambda _: theirs)  # BPF maps are for root alone
     watched = supervision(monkeypatch, Runtime())
     with (machine / "dev/kmsg").open("ab") as log:
@@ -154,7 +154,7 @@ def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
 def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the_scheduler_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unknown = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
+    unknown = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
     monkeypatch.setattr(observation, "observe", lambda _: unknown)  # BPF maps are for root alone
     unnoticed = OURS._replace(state=State.RUNNING, pid=7)
 
@@ -180,9 +180,9 @@ class Kernel:
         self._stat.unlink()
 
     def observe(self, root: Path) -> HostObservation:  # noqa: ARG002 - as it is called
-        kernel = SchedExt(KernelState.ENABLED, "fifo", 5)
+        kernel = KernelState(ExtState.ENABLED, "fifo", 5)
         if self.ejections:
-            return HostObservation(SchedExt(KernelState.DISABLED))
+            return HostObservation(KernelState(ExtState.DISABLED))
         held = Proof(self.hold, Process(7), map_id=3)
         return HostObservation(kernel, held if self._stat.exists() else Proof(Hold.NOBODY, map_id=3))
 
@@ -278,7 +278,7 @@ def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
 ) -> None:
     unnoticed = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
     watched = supervision(monkeypatch, unnoticed)
-    unknown = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
+    unknown = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
     monkeypatch.setattr(observation, "observe", lambda _: unknown)
     monkeypatch.setattr(supervise, "announced", lambda: nullcontext(lambda _: pytest.fail("it is")))
     kernel.begin(200)
@@ -323,7 +323,7 @@ def test_where_nothing_runs_nothing_is_said_to_be_left(monkeypatch: pytest.Monke
 def test_an_end_that_was_seen_is_told_apart_from_one_that_left_its_scheduler(
     monkeypatch: pytest.MonkeyPatch, is_left: bool, code: ExitCode
 ) -> None:
-    orphan = HostObservation(SchedExt(KernelState.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    orphan = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.NOBODY))
     if is_left:
         monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
     monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": Runtime()})

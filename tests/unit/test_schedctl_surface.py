@@ -24,7 +24,7 @@ from rig import consoles
 from schedkit.cli import VerbGroup
 from schedkit.kernel.uevents import Listener
 from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.schedctl.answers.answer import Answer
 from schedkit.schedctl.change import snapshot
 from schedkit.schedctl.change.signals import ended_in_order
@@ -231,7 +231,7 @@ def test_commands_that_are_shown_are_run_by_a_test_or_say_why_not() -> None:
 
 def seen(ops: str | None, seq: int) -> Look:
     state = State.ENABLED if ops else State.DISABLED
-    return Look(HostObservation(SchedExt(state, ops, enable_seq=seq)), ())
+    return Look(HostObservation(KernelState(state, ops, enable_seq=seq)), ())
 
 
 def test_only_what_changed_is_told_and_an_attachment_anew_is_a_change() -> None:

@@ -18,12 +18,12 @@ from schedkit.model.host.supervision import (
     plan_end,
 )
 from schedkit.model.kernel.log import ExitKind
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.runtimes.containers import Exit
 
 OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7)
 INSIDE = Process(7, command="scx_fifo")
-ENABLED, DISABLED = SchedExt(State.ENABLED, "fifo"), SchedExt(State.DISABLED)
+ENABLED, DISABLED = KernelState(State.ENABLED, "fifo"), KernelState(State.DISABLED)
 
 
 def ending(
@@ -102,8 +102,8 @@ def test_what_has_ended_is_only_removed() -> None:
 
 
 ENDED = OURS._replace(is_running=False, pid=0)
-PROVED = HostObservation(SchedExt(State.ENABLED, "fifo", 5), Proof(Hold.MAP, INSIDE, map_id=3))
-LEFT = HostObservation(SchedExt(State.ENABLED, "fifo", 5), Proof(Hold.NOBODY, map_id=3))
+PROVED = HostObservation(KernelState(State.ENABLED, "fifo", 5), Proof(Hold.MAP, INSIDE, map_id=3))
+LEFT = HostObservation(KernelState(State.ENABLED, "fifo", 5), Proof(Hold.NOBODY, map_id=3))
 STRAY = HostObservation(ENABLED, Proof(Hold.LINK, Process(9, cgroups=(f"/libpod-{OURS.id}.scope",))))
 
 
@@ -118,7 +118,9 @@ def test_what_an_ended_container_still_has_in_the_kernel_is_ended_before_its_rec
     ("proved", "is_ejected"),
     [
         pytest.param(PROVED, True, id="the attachment that was proved"),
-        pytest.param(PROVED._replace(kernel=SchedExt(State.ENABLED, "fifo", 4)), False, id="an earlier one"),
+        pytest.param(
+            PROVED._replace(kernel=KernelState(State.ENABLED, "fifo", 4)), False, id="an earlier one"
+        ),
         pytest.param(None, False, id="nothing was ever proved"),
     ],
 )
@@ -147,11 +149,11 @@ def test_a_kernel_that_does_not_count_attachments_is_judged_by_the_map() -> None
         pytest.param(LEFT, None, "the container is gone, but the kernel still runs fifo", id="perhaps ours"),
         pytest.param(
             LEFT,
-            HostObservation(SchedExt(State.ENABLED, "fifo", 4)),
+            HostObservation(KernelState(State.ENABLED, "fifo", 4)),
             "the container is gone, but the kernel still runs fifo",
             id="attached again, perhaps by its program",
         ),
-        pytest.param(LEFT, HostObservation(SchedExt(State.ENABLED, "mine", 4)), "", id="of somebody else"),
+        pytest.param(LEFT, HostObservation(KernelState(State.ENABLED, "mine", 4)), "", id="of somebody else"),
         pytest.param(HostObservation(DISABLED), PROVED, "", id="nothing"),
     ],
 )
@@ -172,7 +174,7 @@ def test_an_end_that_left_its_scheduler_in_the_kernel_is_not_in_order() -> None:
 
 
 def test_a_scheduler_of_another_name_speaks_against_ours_though_nobody_knows_whose_it_is() -> None:
-    theirs = HostObservation(SchedExt(State.ENABLED, "humans_choice"), Proof(Hold.UNKNOWN))
+    theirs = HostObservation(KernelState(State.ENABLED, "humans_choice"), Proof(Hold.UNKNOWN))
 
     assert judge_stay(theirs, OURS.ours, "fifo", is_alive=True, is_over=True) is Course.LATE
     assert judge_stay(theirs, OURS.ours, "fifo", is_alive=True, is_over=False) is Course.WAITING

@@ -36,7 +36,7 @@ from schedkit.model.host.switch_reset import (
     plan_reset,
     plan_switch,
 )
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7, digest="sha256:1", options="{}")
 SECOND = Known("podman", "ef" * 32, "second", is_running=True, pid=8)
@@ -53,7 +53,7 @@ def seen(
 ) -> HostObservation:
     is_held = Hold.LINK if holder else Hold.NOTHING
     ops = "fifo" if state is State.ENABLED else None
-    return HostObservation(SchedExt(state, ops), Proof(hold or is_held, holder, "because"))
+    return HostObservation(KernelState(state, ops), Proof(hold or is_held, holder, "because"))
 
 
 def host(observation: HostObservation, *containers: Known, left: tuple[Process, ...] = ()) -> Host:
@@ -334,7 +334,7 @@ def test_one_that_runs_beside_it_is_stopped_with_it() -> None:
 
 
 def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:
-    dark = HostObservation(SchedExt(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
+    dark = HostObservation(KernelState(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
 
     assert "root" in refusal(plan_reset(host(dark), is_forced=True)).remedy
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from schedkit.kernel import sysfs
 from schedkit.model.host.processes import Hold, Proof
 from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 if TYPE_CHECKING:  # all that proving needs is imported only while a scheduler is attached
-    from schedkit.model.host.ownership import Evidence
+    from schedkit.model.host.ownership import HeldObjects
 
 _LOOKS = 3
 
 
-def _gather(root: Path) -> Evidence:
+def _gather(root: Path) -> HeldObjects:
     from schedkit.kernel import ownership  # noqa: PLC0415 - as above
 
     return ownership.gather(root)
 
 
-def observe(root: Path, *, gather: Callable[[Path], Evidence] = _gather) -> HostObservation:
+def observe(root: Path, *, gather: Callable[[Path], HeldObjects] = _gather) -> HostObservation:
     """What the kernel runs and who holds it, both of the same moment.
 
     Processes are looked at only while a scheduler is attached. An answer that names no holder is looked for
@@ -39,7 +39,7 @@ def observe(root: Path, *, gather: Callable[[Path], Evidence] = _gather) -> Host
     return observation
 
 
-def _look(root: Path, gather: Callable[[Path], Evidence]) -> HostObservation:
+def _look(root: Path, gather: Callable[[Path], HeldObjects]) -> HostObservation:
     kernel = sysfs.read(root)
     for _ in range(_LOOKS):
         if kernel.state is not State.ENABLED:
@@ -53,11 +53,11 @@ def _look(root: Path, gather: Callable[[Path], Evidence]) -> HostObservation:
     )
 
 
-def _prove(kernel: SchedExt, evidence: Evidence) -> Proof:
+def _prove(kernel: KernelState, evidence: HeldObjects) -> Proof:
     from schedkit.model.host.ownership import prove  # noqa: PLC0415 - as above
 
     return prove(kernel, evidence)
 
 
-def _is_same_attachment(one: SchedExt, other: SchedExt) -> bool:
+def _is_same_attachment(one: KernelState, other: KernelState) -> bool:
     return (one.state, one.ops, one.enable_seq) == (other.state, other.ops, other.enable_seq)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schedkit.kernel import files, parsing, structops
-from schedkit.model.host.ownership import Evidence, HeldLink, HeldMap, MapsReading
+from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading
 from schedkit.model.host.processes import Process
 
 _BPF_FILES = frozenset({"anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inode:bpf-map"})
@@ -22,14 +22,14 @@ _MAX_COMMAND = 200
 _MAX_ANCESTORS = 64
 
 
-def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) -> Evidence:
+def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) -> HeldObjects:
     """Look into every process once; one that ends meanwhile is as if it had not been there."""
     scan = _scan(root / "proc")
     known = maps(root)
     gaps = [*_blind_spots(root / "proc"), *scan.gaps, *([known.problem] if known.problem else [])]
     pids = {link.pid for link in scan.links} | {held.pid for held in scan.maps}
     processes = _processes(root / "proc", sorted(pids), gaps)
-    return Evidence(
+    return HeldObjects(
         processes=processes,
         links=tuple(scan.links),
         maps=tuple(scan.maps),

@@ -6,14 +6,14 @@ import errno
 from pathlib import Path
 
 from schedkit.kernel import files, parsing
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 _FOLDER = "sys/kernel/sched_ext"
 _LOOKS = 3  # a state that changes while we read is read again
 _MAX_SUB_SCHEDULERS = 256
 
 
-def read(root: Path) -> SchedExt:
+def read(root: Path) -> KernelState:
     """One consistent look: state and name belong to the same moment."""
     folder = root / _FOLDER
     for _ in range(_LOOKS):
@@ -28,10 +28,10 @@ def _signature(folder: Path) -> tuple[str | None, str | None]:
     return files.text(folder / "state"), files.text(folder / "enable_seq")
 
 
-def _read_once(folder: Path) -> SchedExt:
+def _read_once(folder: Path) -> KernelState:
     state, problem, is_readable = _read_state(folder)
     switch_all = parsing.number(files.text(folder / "switch_all"))
-    return SchedExt(
+    return KernelState(
         state=state,
         ops=files.text(folder / "root/ops") or None,
         enable_seq=parsing.number(files.text(folder / "enable_seq")),

@@ -73,7 +73,7 @@ class Tally:
     cases: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     steps: Counter[int] = field(default_factory=Counter)
-    keys: int = 0
+    signatures: int = 0
     """Whole verifications in which the signer's signature was checked."""
     logs: int = 0
     """Whole verifications in which the signature of a log was checked."""

@@ -1,4 +1,4 @@
-"""DaemonSets as far as they are ours: the fields that `objects.render` writes, and no others.
+"""DaemonSets as far as they are ours: the fields that `deploy.render` writes, and no others.
 
 What is read into these types is compared with what was rendered, so a field that is not here is never
 touched: a hand-added annotation, a DNS policy or an init container stays.

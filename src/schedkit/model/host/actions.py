@@ -1,7 +1,6 @@
-"""Starting and stopping a machine's scheduler: what to do, as values, and how to read what follows.
+"""What can be done to a machine, as values; what is known about it before; and a refusal to do anything.
 
-Nothing here acts. `plan_run` and `plan_stop` say what to do or why not; `judge_start`, `is_released` and
-`is_free` say, from one look at the machine, whether to look again. `transitions` plans what takes more steps.
+Nothing here acts, or decides: `run_stop` and `switch_reset` make plans of these, `schedctl` performs them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, at
 from schedkit.model.host.ownership import Leftovers
 from schedkit.model.host.processes import Hold, Process, is_in_container
 from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 
 class Course(StrEnum):
@@ -54,7 +54,7 @@ def has_stayed(observation: HostObservation, container: Known) -> bool:
     return attribute(observation.proof, [container.ours]).kind is OwnerKind.MANAGED
 
 
-def is_free(kernel: SchedExt, left: Leftovers, ignored: Collection[int] = ()) -> bool:
+def is_free(kernel: KernelState, left: Leftovers, ignored: Collection[int] = ()) -> bool:
     """Whether another scheduler may start: the kernel runs its own, and no process holds an old one."""
     holders = {process.pid for process in left.processes}.difference(ignored)
     return kernel.state is State.DISABLED and not holders
@@ -79,7 +79,7 @@ def outlives(observation: HostObservation, earlier: HostObservation) -> bool:
     return observation.proof.map_id is not None and observation.proof.map_id == earlier.proof.map_id
 
 
-class Evidence(NamedTuple):
+class FailureFacts(NamedTuple):
     """What is known about a scheduler that was not attached. Empty: nobody said anything."""
 
     ending: str = ""  # how its program ended
@@ -88,7 +88,7 @@ class Evidence(NamedTuple):
     owner: Owner = Owner(OwnerKind.NONE)  # whose scheduler is attached instead
 
 
-def explain_failure(name: str, course: Course, evidence: Evidence, *, timeout_s: float) -> Refused:
+def explain_failure(name: str, course: Course, evidence: FailureFacts, *, timeout_s: float) -> Refused:
     """What went wrong, by the kernel and by the scheduler itself, and what to do next."""
     whats = {
         Course.ENDED: f"{name} was not attached: its program ended ({evidence.ending or 'nobody knows how'})",

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from schedkit.model.host.processes import Hold, Process, Proof
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 
 class HeldLink(NamedTuple):
@@ -56,7 +56,7 @@ class MapsReading(NamedTuple):
     other_maps: frozenset[int] = frozenset()  # that are known to be no schedulers
 
 
-class Evidence(NamedTuple):
+class HeldObjects(NamedTuple):
     """All that was found, and what could not be looked at."""
 
     processes: tuple[Process, ...] = ()
@@ -82,7 +82,7 @@ class Leftovers(NamedTuple):
         return self == Leftovers()
 
 
-def prove(kernel: SchedExt, evidence: Evidence) -> Proof:
+def prove(kernel: KernelState, evidence: HeldObjects) -> Proof:
     """The holder of what the kernel runs; `UNKNOWN` rather than a guess."""
     if kernel.state is not State.ENABLED:
         return Proof(Hold.NOTHING)
@@ -97,7 +97,7 @@ def prove(kernel: SchedExt, evidence: Evidence) -> Proof:
     return _held_by_link(links, evidence) if links else _held_by_map(loose, evidence)
 
 
-def _may_be_attached_unseen(scheduler: SchedulerMap, evidence: Evidence, newest: int) -> bool:
+def _may_be_attached_unseen(scheduler: SchedulerMap, evidence: HeldObjects, newest: int) -> bool:
     """Whether it may be attached although no process holds its link; `newest` is of those that are held."""
     if scheduler.is_registered:
         return True
@@ -115,13 +115,13 @@ def _ambiguous(map_ids: Iterable[int]) -> Proof:
     )
 
 
-def _held_by_link(links: Sequence[HeldLink], evidence: Evidence) -> Proof:
+def _held_by_link(links: Sequence[HeldLink], evidence: HeldObjects) -> Proof:
     newest = max(links, key=lambda link: link.link_id)
     pids = {link.pid for link in links if link.link_id == newest.link_id}
     return _held(Hold.LINK, pids, newest.map_id, evidence)
 
 
-def _held_by_map(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
+def _held_by_map(loose: Sequence[SchedulerMap], evidence: HeldObjects) -> Proof:
     open_ids = {held.map_id for held in evidence.maps}
     held = [each for each in loose if each.is_registered and each.map_id in open_ids]
     if not held:
@@ -132,7 +132,7 @@ def _held_by_map(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
     return _held(Hold.MAP, pids, held[0].map_id, evidence)
 
 
-def _held_by_nobody(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
+def _held_by_nobody(loose: Sequence[SchedulerMap], evidence: HeldObjects) -> Proof:
     if not loose:
         return Proof(Hold.UNKNOWN, reason="no BPF map in the kernel has the attached scheduler's name")
     map_id = loose[0].map_id if len(loose) == 1 else None
@@ -147,7 +147,7 @@ def _held_by_nobody(loose: Sequence[SchedulerMap], evidence: Evidence) -> Proof:
     )
 
 
-def _held(hold: Hold, pids: set[int], map_id: int, evidence: Evidence) -> Proof:
+def _held(hold: Hold, pids: set[int], map_id: int, evidence: HeldObjects) -> Proof:
     holders = [process for process in evidence.processes if process.pid in pids]
     eldest = [each for each in holders if not pids.intersection(each.ancestors)]  # children inherit files
     if not eldest:
@@ -158,7 +158,7 @@ def _held(hold: Hold, pids: set[int], map_id: int, evidence: Evidence) -> Proof:
     return Proof(hold, min(eldest, key=lambda process: process.pid), map_id=map_id)
 
 
-def leftovers(kernel: SchedExt, evidence: Evidence) -> Leftovers:
+def leftovers(kernel: KernelState, evidence: HeldObjects) -> Leftovers:
     """What is left of a scheduler that is not attached any more; of any when that is unknown.
 
     On 6.x kernels the late end of a link takes the next scheduler along: no other may start before. A link
@@ -178,7 +178,7 @@ def leftovers(kernel: SchedExt, evidence: Evidence) -> Leftovers:
     )
 
 
-def _is_pinned(scheduler: SchedulerMap, evidence: Evidence) -> bool:
+def _is_pinned(scheduler: SchedulerMap, evidence: HeldObjects) -> bool:
     """Whether nothing but a pinned link is known to keep it in the kernel."""
     held = {link.map_id for link in evidence.links} | {each.map_id for each in evidence.maps}
     return bool(evidence.pinned_links) and not scheduler.is_registered and scheduler.map_id not in held

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.host.processes import Hold, Proof
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
 
@@ -19,7 +19,7 @@ PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
 class HostObservation(NamedTuple):
     """What the kernel ran at one moment, and who held it then."""
 
-    kernel: SchedExt
+    kernel: KernelState
     proof: Proof = Proof(Hold.NOTHING)
 
 
@@ -229,7 +229,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-class Verdict(NamedTuple):
+class HostStatus(NamedTuple):
     """What `schedctl status` reports."""
 
     status: Status
@@ -249,7 +249,7 @@ def judge(
     *,
     ended: Sequence[OurContainer] = (),
     silent: Collection[str] = (),
-) -> Verdict:
+) -> HostStatus:
     """The table's answer; `ours` are our running containers, None when no runtime could be asked.
 
     `silent` are the drivers, `podman` or `containerd`, of runtimes that did not answer while others did.
@@ -264,7 +264,7 @@ def judge(
         "ours": ", ".join(f"container {each.name or each.id[:12]}" for each in ours or ()),
         "reason": owner.reason or observation.kernel.problem or f"it says `{observation.kernel.state}`",
     }
-    return Verdict(rule.status, rule.words.format(**values), rule.way_out.format(**values), owner)
+    return HostStatus(rule.status, rule.words.format(**values), rule.way_out.format(**values), owner)
 
 
 def find_rule(state: State, owner: OwnerKind, containers: Containers) -> Rule:

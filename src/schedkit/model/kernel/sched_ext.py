@@ -1,6 +1,6 @@
 """What a kernel says about sched_ext now, as a value.
 
-This, and what `owners` and `host` have, are named tuples: `schedctl status` is to start quickly, and
+This, and what `model.host` has, are named tuples: `schedctl status` is to start quickly, and
 importing msgspec, or making as many dataclasses, takes longer than the interpreter itself.
 """
 
@@ -29,7 +29,7 @@ class State(StrEnum):
         return self in {State.DISABLED, State.ENABLED, State.ABSENT}
 
 
-class SchedExt(NamedTuple):
+class KernelState(NamedTuple):
     """One look at `/sys/kernel/sched_ext`. None: this kernel does not say, or not now."""
 
     state: State

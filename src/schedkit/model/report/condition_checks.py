@@ -20,7 +20,7 @@ from schedkit.model.trust.rules import Rules, unused_settings_remark
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Situation:
     """What the answers follow from."""
 
     observation: Observation
@@ -34,14 +34,14 @@ class Evidence:
         return f"{count} node" if count == 1 else f"{count} nodes"
 
 
-Check = Callable[[Evidence], Finding | None]
+Check = Callable[[Situation], Finding | None]
 
 
 def assess(
     observation: Observation, fleet: Fleet, vetted: Vetted
 ) -> tuple[tuple[ConditionType, Finding], ...]:
     """The answer to every question."""
-    evidence = Evidence(observation, fleet, vetted)
+    evidence = Situation(observation, fleet, vetted)
     deployed = _first(DEPLOYED, evidence)
     return (
         (ConditionType.ACCEPTED, _with_unused_settings(_first(ACCEPTED, evidence), observation.rules)),
@@ -52,7 +52,7 @@ def assess(
     )
 
 
-def _first(checks: tuple[Check, ...], evidence: Evidence) -> Finding:
+def _first(checks: tuple[Check, ...], evidence: Situation) -> Finding:
     return next(finding for check in checks if (finding := check(evidence)) is not None)
 
 
@@ -65,7 +65,7 @@ def _with_unused_settings(finding: Finding, rules: Rules | None) -> Finding:
 # Accepted: can the spec be turned into a DaemonSet?
 
 
-def old_one_is_in_the_way(evidence: Evidence) -> Finding | None:
+def old_one_is_in_the_way(evidence: Situation) -> Finding | None:
     """A SchedExt that was deleted and made anew meets what its predecessor left."""
     observed, name = evidence.observation.daemon_set, evidence.observation.schedext.metadata.name
     owner = observed.metadata.controller if observed else None
@@ -74,7 +74,7 @@ def old_one_is_in_the_way(evidence: Evidence) -> Finding | None:
     return unknown(Reason.OLD_DAEMON_SET, f"the DaemonSet of an earlier SchedExt {name} is being deleted")
 
 
-def name_is_taken(evidence: Evidence) -> Finding | None:
+def name_is_taken(evidence: Situation) -> Finding | None:
     """Nobody's DaemonSet is taken over."""
     observed = evidence.observation.daemon_set
     if observed is None or evidence.observation.is_ours:
@@ -85,7 +85,7 @@ def name_is_taken(evidence: Evidence) -> Finding | None:
     return no(Reason.NAME_TAKEN, f"{words}: delete it, or give the SchedExt another name")
 
 
-def daemon_set_was_refused(evidence: Evidence) -> Finding | None:
+def daemon_set_was_refused(evidence: Situation) -> Finding | None:
     """By a policy or a quota: the CRD lets nothing through that Kubernetes itself refuses."""
     refusal = evidence.observation.refusal
     if refusal is None:
@@ -93,12 +93,12 @@ def daemon_set_was_refused(evidence: Evidence) -> Finding | None:
     return no(Reason.DAEMON_SET_REFUSED, f"the API server refused the DaemonSet: {refusal}")
 
 
-def it_may_not_run(evidence: Evidence) -> Finding | None:
+def it_may_not_run(evidence: Situation) -> Finding | None:
     """By the administrator's rules, or because nobody has said yet that it may."""
     return evidence.vetted.obstacle
 
 
-def nodes_may_be_contested(evidence: Evidence) -> Finding | None:
+def nodes_may_be_contested(evidence: Situation) -> Finding | None:
     """Accepted all the same: it may be that they never meet."""
     rival = evidence.observation.rival
     if rival is None:
@@ -109,7 +109,7 @@ def nodes_may_be_contested(evidence: Evidence) -> Finding | None:
     return yes(Reason.OVERLAPPING, f"{words}: {advice}")
 
 
-def nothing_is_in_the_way(_: Evidence) -> Finding:
+def nothing_is_in_the_way(_: Situation) -> Finding:
     """When no check found anything."""
     return yes(Reason.ACCEPTED, "nothing is in the way")
 
@@ -126,21 +126,21 @@ ACCEPTED: tuple[Check, ...] = (*_OBSTACLES, nodes_may_be_contested, nothing_is_i
 # Deployed: have pods run everywhere for a while without a restart?
 
 
-def nothing_should_run(evidence: Evidence) -> Finding | None:
+def nothing_should_run(evidence: Situation) -> Finding | None:
     """The user said so."""
     if not evidence.observation.schedext.spec.suspend:
         return None
     return no(Reason.SUSPENDED, "spec.suspend is true: nothing runs")
 
 
-def something_is_in_the_way(evidence: Evidence) -> Finding | None:
+def something_is_in_the_way(evidence: Situation) -> Finding | None:
     """Whatever keeps the spec from being accepted keeps pods from running, too."""
     findings = (finding for check in _OBSTACLES if (finding := check(evidence)) is not None)
     found = next(findings, None)
     return no(found.reason, found.message) if found else None
 
 
-def some_nodes_are_ill(evidence: Evidence) -> Finding | None:
+def some_nodes_are_ill(evidence: Situation) -> Finding | None:
     """The worst speaks for all of its kind."""
     troubled = evidence.fleet.troubled
     if not troubled:
@@ -151,28 +151,28 @@ def some_nodes_are_ill(evidence: Evidence) -> Finding | None:
     return no(worst.reason, f"{alike} of {evidence.size}{where}: {worst.message}")
 
 
-def change_is_not_seen_yet(evidence: Evidence) -> Finding | None:
+def change_is_not_seen_yet(evidence: Situation) -> Finding | None:
     """There is none yet, or what its status says is about an older spec."""
     if evidence.fleet.is_current:
         return None
     return no(Reason.ROLLING_OUT, "the DaemonSet's controller has not seen the last change yet")
 
 
-def old_pods_remain(evidence: Evidence) -> Finding | None:
+def old_pods_remain(evidence: Situation) -> Finding | None:
     """Until the last node has a pod of the current template."""
     if not evidence.fleet.outdated:
         return None
     return no(Reason.ROLLING_OUT, f"{evidence.fleet.outdated} of {evidence.size} run an older template")
 
 
-def no_node_matches(evidence: Evidence) -> Finding | None:
+def no_node_matches(evidence: Situation) -> Finding | None:
     """Most often a typo in a label."""
     if evidence.fleet.nodes:
         return None
     return no(Reason.NO_NODES, "no node matches nodeSelector, affinity and tolerations")
 
 
-def pods_are_young(evidence: Evidence) -> Finding | None:
+def pods_are_young(evidence: Situation) -> Finding | None:
     """Success is announced after a while, so that a crash loop is never announced as one."""
     unsettled = sum(not node.is_settled for node in evidence.fleet.nodes)
     if not unsettled:
@@ -183,7 +183,7 @@ def pods_are_young(evidence: Evidence) -> Finding | None:
     )
 
 
-def pods_run_everywhere(evidence: Evidence) -> Finding:
+def pods_run_everywhere(evidence: Situation) -> Finding:
     """When no check found anything."""
     return yes(Reason.PODS_SETTLED, f"pods run on {evidence.size}")
 
@@ -203,19 +203,19 @@ DEPLOYED: tuple[Check, ...] = (
 # Progressing: is something on its way?
 
 
-def nothing_can_be_done(evidence: Evidence) -> Finding | None:
+def nothing_can_be_done(evidence: Situation) -> Finding | None:
     """Before the obstacle is gone."""
     found = something_is_in_the_way(evidence)
     return no(Reason.BLOCKED, found.message) if found else None
 
 
-def pods_are_being_started(evidence: Evidence) -> Finding | None:
+def pods_are_being_started(evidence: Situation) -> Finding | None:
     """Nodes that have just got, or will get, a pod."""
     starting = sum(node.bucket is Bucket.STARTING for node in evidence.fleet.nodes)
     return yes(Reason.STARTING, f"{starting} of {evidence.size} are being started") if starting else None
 
 
-def pods_are_of_the_go_sked(evidence: Evidence) -> Finding | None:
+def pods_are_of_the_go_sked(evidence: Situation) -> Finding | None:
     """They do what the spec asks for, and are left alone."""
     observed = evidence.observation.daemon_set
     if observed is None or not is_legacy(observed, evidence.observation.schedext):
@@ -224,7 +224,7 @@ def pods_are_of_the_go_sked(evidence: Evidence) -> Finding | None:
     return no(Reason.LEGACY_TEMPLATE, f"{words}; they lack {LEGACY_LACKS}")
 
 
-def everything_is_up_to_date(_: Evidence) -> Finding:
+def everything_is_up_to_date(_: Situation) -> Finding:
     """When no check found anything."""
     return no(Reason.UP_TO_DATE, "every pod is made from the current spec")
 
@@ -232,7 +232,7 @@ def everything_is_up_to_date(_: Evidence) -> Finding:
 def _on_its_way(check: Check) -> Check:
     """The same check, whose bad news for Deployed is that something is under way."""
 
-    def checked(evidence: Evidence) -> Finding | None:
+    def checked(evidence: Situation) -> Finding | None:
         found = check(evidence)
         return yes(found.reason, found.message) if found else None
 

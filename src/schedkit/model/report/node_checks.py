@@ -57,7 +57,7 @@ class NodeState(msgspec.Struct, frozen=True, gc=False):
     image: str = ""  # by digest; empty: nothing runs
 
 
-class Evidence(msgspec.Struct, frozen=True, gc=False):
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """A pod, with what is needed to judge it."""
 
     pod: Pod
@@ -71,12 +71,12 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
         return self.container.state
 
 
-Check = Callable[[Evidence], NodeState | None]
+Check = Callable[[PodFacts], NodeState | None]
 
 
 def node_state(pod: Pod, wanted: SecurityContext | None, now: datetime) -> NodeState:
     """The state of the pod's node."""
-    evidence = Evidence(pod, _container(pod), wanted, now)
+    evidence = PodFacts(pod, _container(pod), wanted, now)
     for check in CHECKS:
         finding = check(evidence)
         if finding is not None:
@@ -95,7 +95,7 @@ def _container(pod: Pod) -> ContainerStatus:
     return _NOT_BEGUN
 
 
-def privileges_were_removed(evidence: Evidence) -> NodeState | None:
+def privileges_were_removed(evidence: PodFacts) -> NodeState | None:
     """Admission may change a pod: without its privileges the scheduler can only fail."""
     found = (each for each in evidence.pod.spec.containers if each.name == CONTAINER)
     container = next(found, None)
@@ -115,7 +115,7 @@ def _has_powers(given: SecurityContext | None, wanted: SecurityContext) -> bool:
     return not wanted.privileged and set(needed) <= set((have.capabilities or Capabilities()).add)
 
 
-def image_cannot_be_pulled(evidence: Evidence) -> NodeState | None:
+def image_cannot_be_pulled(evidence: PodFacts) -> NodeState | None:
     """The kubelet's own words say whether the name, the registry or the credentials are wrong."""
     waiting = evidence.state.waiting
     if waiting is None or waiting.reason not in _PULL_ERRORS:
@@ -125,7 +125,7 @@ def image_cannot_be_pulled(evidence: Evidence) -> NodeState | None:
     return _failed(evidence, Reason.IMAGE_PULL_FAILED, f"the image cannot be pulled: {shortened(words)}")
 
 
-def container_cannot_be_made(evidence: Evidence) -> NodeState | None:
+def container_cannot_be_made(evidence: PodFacts) -> NodeState | None:
     """A missing ConfigMap or Secret, or a runtime that refuses."""
     waiting = evidence.state.waiting
     if waiting is None or waiting.reason not in _CREATE_ERRORS:
@@ -134,7 +134,7 @@ def container_cannot_be_made(evidence: Evidence) -> NodeState | None:
     return _failed(evidence, Reason.CONTAINER_REFUSED, f"the container cannot be started: {words}")
 
 
-def scheduler_keeps_crashing(evidence: Evidence) -> NodeState | None:
+def scheduler_keeps_crashing(evidence: PodFacts) -> NodeState | None:
     """Its last words, until it has run for longer than it did before it crashed."""
     ended = evidence.state.terminated or evidence.container.last_state.terminated
     settles_at = _settles_at(evidence)
@@ -150,7 +150,7 @@ def _last_words(ended: Terminated) -> str:
     return f"the scheduler ended ({how}); {said}"
 
 
-def pod_was_given_up(evidence: Evidence) -> NodeState | None:
+def pod_was_given_up(evidence: PodFacts) -> NodeState | None:
     """Evicted, or rejected by the node."""
     status = evidence.pod.status
     if status.phase != "Failed":
@@ -159,7 +159,7 @@ def pod_was_given_up(evidence: Evidence) -> NodeState | None:
     return _failed(evidence, Reason.POD_FAILED, f"the node gave the pod up: {words}")
 
 
-def pod_fits_nowhere(evidence: Evidence) -> NodeState | None:
+def pod_fits_nowhere(evidence: PodFacts) -> NodeState | None:
     """The Kubernetes scheduler says why."""
     scheduled = evidence.pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
@@ -168,7 +168,7 @@ def pod_fits_nowhere(evidence: Evidence) -> NodeState | None:
     return NodeState(_node(evidence), Bucket.STARTING, Reason.POD_PENDING, words)
 
 
-def pod_is_starting(evidence: Evidence) -> NodeState | None:
+def pod_is_starting(evidence: PodFacts) -> NodeState | None:
     """Until its container runs."""
     if evidence.state.running is not None:
         return None
@@ -179,7 +179,7 @@ def pod_is_starting(evidence: Evidence) -> NodeState | None:
     )
 
 
-def node_is_silent(evidence: Evidence) -> NodeState | None:
+def node_is_silent(evidence: PodFacts) -> NodeState | None:
     """A container that was running when its node was last heard of."""
     if _is_ready(evidence):
         return None
@@ -187,7 +187,7 @@ def node_is_silent(evidence: Evidence) -> NodeState | None:
     return NodeState(_node(evidence), Bucket.UNKNOWN, Reason.NODE_SILENT, words, image=_image(evidence))
 
 
-def scheduler_runs(evidence: Evidence) -> NodeState:
+def scheduler_runs(evidence: PodFacts) -> NodeState:
     """Whether the kernel runs it is another question."""
     settles_at = _settles_at(evidence)
     is_settled = settles_at is not None and settles_at <= evidence.now
@@ -217,7 +217,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _settles_at(evidence: Evidence) -> datetime | None:
+def _settles_at(evidence: PodFacts) -> datetime | None:
     """When the container will have run for long enough; None: it does not run.
 
     One that crashed before must outlive its last run as well: a scheduler that is ejected after a minute,
@@ -233,7 +233,7 @@ def _settles_at(evidence: Evidence) -> datetime | None:
 
 
 def _failed(
-    evidence: Evidence, reason: Reason, message: str, *, settles_at: datetime | None = None
+    evidence: PodFacts, reason: Reason, message: str, *, settles_at: datetime | None = None
 ) -> NodeState:
     return NodeState(
         _node(evidence),
@@ -246,16 +246,16 @@ def _failed(
     )
 
 
-def _node(evidence: Evidence) -> str:
+def _node(evidence: PodFacts) -> str:
     return evidence.pod.spec.node_name
 
 
-def _is_ready(evidence: Evidence) -> bool:
+def _is_ready(evidence: PodFacts) -> bool:
     ready = evidence.pod.condition("Ready")
     return ready is not None and ready.status == "True"
 
 
-def _image(evidence: Evidence) -> str:
+def _image(evidence: PodFacts) -> str:
     """By digest, without the name of the runtime that some put before it."""
     running = evidence.state.running is not None
     return evidence.container.image_id.rpartition("://")[2] if running else ""

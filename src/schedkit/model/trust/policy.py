@@ -1,9 +1,4 @@
-"""Who may sign what runs in a kernel, and the proof that somebody who may did.
-
-The steps of verification are numbered here and described, under the same numbers, in
-docs/trust/verification.md. `Refusal` names the one that failed. `Verified` is made by verification alone: who
-holds one need not ask again.
-"""
+"""Trust policies: who may sign what runs in a kernel, and how what people wrote about it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The steps of verification, what a refusal says, and the proof that a verification leaves."""
+"""The steps of verification, what a refusal says, and the proof that a verification leaves.
+
+The steps are numbered here and described, under the same numbers, in docs/trust/verification.md. `Refusal`
+names the one that failed. `Verified` is made by verification alone: who holds one need not ask again.
+"""
 
 from __future__ import annotations
 
@@ -92,5 +96,5 @@ class Verified:
 def _attest(
     *, digest: Digest, repository: str, signer: str, issuer: str | None, time: dt.datetime | None, mode: Mode
 ) -> Verified:
-    """For `oci.verification`, which proved it, and `oci.verdicts`, which kept the proof; nobody else."""
+    """For `oci.sigstore.verify`, which proved it, and `oci.policy.verdict_cache`, which kept the proof."""
     return Verified(digest, repository, signer, issuer, time, mode, _PROOF)

@@ -92,7 +92,7 @@ class _DsseSignature(msgspec.Struct, frozen=True):
 
 class _Dsse(msgspec.Struct, frozen=True, rename="camel"):
     payload_hash: _Hash
-    keys: list[_DsseSignature]
+    signatures: list[_DsseSignature]
 
 
 class _InTotoSignature(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,7 +101,7 @@ class _InTotoSignature(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _InTotoEnvelope(msgspec.Struct, frozen=True):
-    keys: list[_InTotoSignature]
+    signatures: list[_InTotoSignature]
 
 
 class _InTotoContent(msgspec.Struct, frozen=True, rename="camel"):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import click
 
-from schedkit.schedctl.problems.problem import ExitCode, explain, printable, report
+from schedkit.schedctl.problems.problem import ExitCode, printable
 from schedkit.schedctl.settings.flags import option
 
 if TYPE_CHECKING:  # msgspec takes longer to import than `status` takes for all the rest
     from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.problems.problem import telling_problems
 
 Format: TypeAlias = Literal["text", "json", "yaml"]
 
@@ -60,19 +60,6 @@ def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
         raise SystemExit(answer.exit_code)
 
     return command
-
-
-@contextmanager
-def telling_problems(*, as_json: bool = False) -> Iterator[None]:
-    """Explain on stderr what went wrong, and exit, mostly with 1; a mistake of ours stays one."""
-    try:
-        yield
-    except Exception as error:
-        problem = explain(error)
-        if problem is None:
-            raise
-        report(problem, as_json=as_json)
-        raise SystemExit(problem.exit_code) from None
 
 
 def emit(answer: Answer, output: Format) -> None:

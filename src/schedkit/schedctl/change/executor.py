@@ -1,4 +1,4 @@
-"""What plans of `model.lifecycle` do to this machine: one case for each action."""
+"""What plans of `model.host` do to this machine: one case for each action."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from schedkit.model.host.actions import (
 )
 from schedkit.model.host.attachment import (
     Course,
-    Evidence,
+    FailureFacts,
     explain_failure,
     has_stayed,
     is_free,
@@ -320,14 +320,14 @@ class Stage:
             self.proved = seen
         return judge_start(seen, one, is_alive=is_alive, is_over=is_over), seen
 
-    def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> Evidence:
+    def _evidence(self, runtime: Runtime, name: str, course: Course, seen: HostObservation) -> FailureFacts:
         ended = None
         # neither who removed it nor a runtime in trouble takes the kernel's words along
         with suppress(ContainerRuntimeError):
             ended = runtime.wait(name, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
         # what was stopped for this one has left its end in the log, too
         log = unwanted_exits(kmsg.read(self.root, after_seq=self.log_seq))
-        return Evidence(
+        return FailureFacts(
             str(ended or ""), _kernel_words(log), written(runtime, name), attribute(seen.proof, [])
         )
 

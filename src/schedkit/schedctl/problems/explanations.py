@@ -22,7 +22,7 @@ from schedkit.oci.errors import (
 )
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError, NotAnsweringError
 from schedkit.schedctl import wiring
-from schedkit.schedctl.change import elsewhere
+from schedkit.schedctl.problems import elsewhere
 from schedkit.schedctl.problems.problem import Problem
 
 # what to do next; the first that fits

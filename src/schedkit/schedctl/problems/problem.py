@@ -99,3 +99,16 @@ def explain(error: Exception) -> Problem | None:
     from schedkit.schedctl.problems import explanations  # noqa: PLC0415
 
     return error if isinstance(error, Problem) else explanations.explain(error)
+
+
+@contextmanager
+def telling_problems(*, as_json: bool = False) -> Iterator[None]:
+    """Explain on stderr what went wrong, and exit, mostly with 1; a mistake of ours stays one."""
+    try:
+        yield
+    except Exception as error:
+        problem = explain(error)
+        if problem is None:
+            raise
+        report(problem, as_json=as_json)
+        raise SystemExit(problem.exit_code) from None

@@ -39,7 +39,7 @@ class SettingOption(click.Option):
 def configuration(ctx: click.Context) -> Configuration:
     """What the configuration files say, read once for each call; a file that cannot be used ends it."""
     if _CONFIGURATION not in ctx.meta:
-        from schedkit.schedctl.answers.answer import telling_problems  # noqa: PLC0415 - as above
+        from schedkit.schedctl.problems.problem import telling_problems  # noqa: PLC0415 - as above
         from schedkit.schedctl.settings import files  # noqa: PLC0415 - not for help
 
         with telling_problems():

@@ -70,18 +70,18 @@ ACCESS_REVIEWS = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Permission:
     """Whether somebody is let in."""
 
     status: int
     words: str
 
 
-_GRANTED = Verdict(200, "ok")
-_NO_TOKEN = Verdict(401, "send a token of a service account: Authorization: Bearer ...")
-_UNKNOWN = Verdict(401, "the API server does not know this token")
-_TOO_MANY = Verdict(503, "too many ask at once: try again later")
-_UNREACHABLE = Verdict(503, "the API server cannot be asked who you are: try again later")
+_GRANTED = Permission(200, "ok")
+_NO_TOKEN = Permission(401, "send a token of a service account: Authorization: Bearer ...")
+_UNKNOWN = Permission(401, "the API server does not know this token")
+_TOO_MANY = Permission(503, "too many ask at once: try again later")
+_UNREACHABLE = Permission(503, "the API server cannot be asked who you are: try again later")
 
 
 class _Memory:
@@ -89,14 +89,14 @@ class _Memory:
 
     def __init__(self, lasts_s: float) -> None:
         self._lasts_s = lasts_s
-        self._verdicts: OrderedDict[bytes, tuple[Verdict, float]] = OrderedDict()
+        self._verdicts: OrderedDict[bytes, tuple[Permission, float]] = OrderedDict()
 
-    def get(self, key: bytes) -> Verdict | None:
+    def get(self, key: bytes) -> Permission | None:
         """What was found, if that is still good."""
         verdict, until = self._verdicts.get(key, (None, 0.0))
         return verdict if time.monotonic() < until else None
 
-    def add(self, key: bytes, verdict: Verdict) -> None:
+    def add(self, key: bytes, verdict: Permission) -> None:
         """Keep it; the oldest is forgotten for it."""
         self._verdicts[key] = (verdict, time.monotonic() + self._lasts_s)
         self._verdicts.move_to_end(key)
@@ -123,14 +123,14 @@ class Gatekeeper:
 
         return guarded
 
-    async def _judge(self, header: str) -> Verdict:
+    async def _judge(self, header: str) -> Permission:
         token = header.removeprefix(_SCHEME).strip()
         if not header.startswith(_SCHEME) or not token.isascii() or not token:
             return _NO_TOKEN
         key = hashlib.sha256(token.encode()).digest()  # a token itself is not kept
         return self._granted.get(key) or self._denied.get(key) or await self._ask(key, token)
 
-    async def _ask(self, key: bytes, token: str) -> Verdict:
+    async def _ask(self, key: bytes, token: str) -> Permission:
         if self._is_busy():
             return _TOO_MANY
         self._asking += 1
@@ -149,7 +149,7 @@ class Gatekeeper:
         oldest = self._asked_at[0] if len(self._asked_at) == _A_SECOND else 0.0
         return self._asking >= _AT_ONCE or time.monotonic() - oldest < 1
 
-    async def _review(self, token: str) -> Verdict:
+    async def _review(self, token: str) -> Permission:
         review = await self._client.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
         if not review.status.authenticated:
             return _UNKNOWN
@@ -163,7 +163,7 @@ class Gatekeeper:
         }
         answer = await self._client.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, asked))
         words = f"{user.username} may not get {self._path}: bind it to the metrics reader's ClusterRole"
-        return _GRANTED if answer.status.allowed else Verdict(403, words)
+        return _GRANTED if answer.status.allowed else Permission(403, words)
 
 
 def _body(resource: Resource[Any], spec: Mapping[str, object]) -> dict[str, object]:

@@ -17,8 +17,8 @@ from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.answers.result import Result
-from schedkit.schedctl.change import elsewhere
 from schedkit.schedctl.completions import complete_images
+from schedkit.schedctl.problems import elsewhere
 from schedkit.schedctl.problems.problem import ExitCode
 from schedkit.schedctl.settings.table import Settings
 

@@ -11,11 +11,10 @@ from schedkit.model.host.actions import Refused
 from schedkit.model.host.run_stop import choose
 from schedkit.runtimes.containers import Output, Stream
 from schedkit.schedctl import wiring
-from schedkit.schedctl.answers.answer import telling_problems
 from schedkit.schedctl.change import snapshot
 from schedkit.schedctl.change.executor import problem
 from schedkit.schedctl.completions import complete_containers
-from schedkit.schedctl.problems.problem import printable
+from schedkit.schedctl.problems.problem import printable, telling_problems
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine.ps import no_runtime
 

@@ -10,9 +10,10 @@ import msgspec
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Table, answering
 from schedkit.schedctl.answers.result import Result
-from schedkit.schedctl.change import elsewhere, snapshot
+from schedkit.schedctl.change import snapshot
 from schedkit.schedctl.change.labels import CATALOG_NAME, DIGEST, SIGNER
 from schedkit.schedctl.change.snapshot import Found, Look
+from schedkit.schedctl.problems import elsewhere
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.settings.table import Settings
 

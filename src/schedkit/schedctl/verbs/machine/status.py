@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 import click
 
 from schedkit.model.host.owners import Owner, OwnerKind
-from schedkit.model.host.status import Status, Verdict, judge
-from schedkit.model.kernel.sched_ext import SchedExt, State
+from schedkit.model.host.status import HostStatus, Status, judge
+from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.change import snapshot
@@ -144,7 +144,7 @@ def _scheduler(look: Look, owner: Owner) -> Found | None:
     return next(iter(owning or running), None)
 
 
-def describe(look: Look, verdict: Verdict, scheduler: Found | None, driver: str) -> StatusShown:
+def describe(look: Look, verdict: HostStatus, scheduler: Found | None, driver: str) -> StatusShown:
     """The whole answer, in the words of the schema."""
     shown = StatusShown(
         schema_version=SCHEMA_VERSION,
@@ -191,7 +191,7 @@ def _shown(found: Found) -> SchedulerShown:
     return shown
 
 
-def _kernel(kernel: SchedExt) -> KernelShown:
+def _kernel(kernel: KernelState) -> KernelShown:
     return KernelShown(
         supported=kernel.state is not State.ABSENT,
         enabled=kernel.state is State.ENABLED,

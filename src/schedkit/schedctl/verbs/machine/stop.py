@@ -9,7 +9,7 @@ import click
 from schedkit.model.host.actions import Known
 from schedkit.model.host.attachment import left_in_kernel
 from schedkit.model.host.run_stop import choose, plan_stop
-from schedkit.model.kernel.sched_ext import SchedExt
+from schedkit.model.kernel.sched_ext import KernelState
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell
@@ -54,7 +54,7 @@ def command(settings: Settings, container: str | None, grace_s: float, *, force:
     return answer(chosen, seen.kernel, look.problems)
 
 
-def answer(chosen: Known, kernel: SchedExt, problems: Sequence[str]) -> Answer:
+def answer(chosen: Known, kernel: KernelState, problems: Sequence[str]) -> Answer:
     """What is gone, and what the kernel runs since."""
     stopped = ContainerStopped(
         name=chosen.name, id=chosen.id, driver=chosen.driver, kernel_state=kernel.state.value, ops=kernel.ops

@@ -31,7 +31,7 @@ from schedkit.model.host.supervision import (
     plan_end,
 )
 from schedkit.model.kernel.log import exits_since, last_words
-from schedkit.model.kernel.sched_ext import SchedExt
+from schedkit.model.kernel.sched_ext import KernelState
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import wiring
@@ -323,7 +323,7 @@ def _words(error: Exception) -> str:
     return ": ".join(filter(None, (told.what, told.why))) if told else str(error)
 
 
-def _attachment(kernel: SchedExt) -> tuple[object, ...]:
+def _attachment(kernel: KernelState) -> tuple[object, ...]:
     """What stays the same as long as one attachment lasts."""
     return kernel.state, kernel.ops, kernel.enable_seq
 
