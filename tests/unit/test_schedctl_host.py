@@ -333,7 +333,7 @@ def test_an_image_in_zstd_is_found_and_not_called_broken(tmp_path: Path) -> None
     manifest = render_manifest(config=config, layers=(layer,))
     layout.push_manifest(image.repository, content_of(manifest), tag="1")
 
-    known = imageneeds.find_needs(Settings(layout=str(tmp_path)), str(image))
+    known = imageneeds.find_needs(layout, choose_image({}, str(image)))
 
     assert (known.problem, known.architectures) == ("", ("x86_64",))
     assert "zstd" in known.unread

@@ -1,8 +1,8 @@
-"""Where things go: images to a registry or to an OCI layout, written `oci:FOLDER`; files to the home."""
+"""Where images go: to a registry, or to an OCI layout, written `oci:FOLDER`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from schedkit.model.images.references import (
@@ -76,21 +76,6 @@ def refuse_login(url: str) -> None:
     if "://" in url and "@" in url.partition("://")[2].partition("/")[0]:
         remedy = "leave it out; no login is sent to fetch a file"
         raise Problem("the URL has a login in it", remedy=remedy)
-
-
-def home() -> Path:
-    """The user's home; for one who has none, as in some containers, the root folder."""
-    try:
-        return Path.home()
-    except RuntimeError:  # neither HOME nor the system knows one
-        return Path("/")
-
-
-def data_folder(environment: Mapping[str, str]) -> Path:
-    """Where this user's updated catalog and trusted root are, or would be."""
-    chosen = environment.get("XDG_DATA_HOME", "")
-    base = Path(chosen) if chosen.startswith("/") else home() / ".local/share"
-    return (base / "schedkit").absolute()
 
 
 def _prefix_text(prefix: Repository) -> str:

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
-
-import click
 
 from schedkit.model.kernel.sched_ext import parse_version
 from schedkit.model.trust.steps import Verified
 from schedkit.oci.images.ports import Source
 from schedkit.runtimes.port import Images
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.progress import loading, tell
-from schedkit.schedctl.completions import complete_images
-from schedkit.schedctl.problems.problem import attempting
-from schedkit.schedctl.settings.flags import option
-from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import fetch
 from schedkit.schedctl.source.choose import Chosen
 from schedkit.schedctl.source.fetch import Fetchable
-from schedkit.schedctl.source.trust import Trust, trust_policy_option
+from schedkit.schedctl.source.trust import Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +26,14 @@ class Ready:
     was_there: bool  # nothing had to be loaded
 
 
-def image_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of what it decorates
-    """The argument and the flags of every verb that brings an image into a runtime."""
-    options = (
-        click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images),
-        click.option("--version", "version", metavar="TAG", help="Another version than the catalog's."),
-        trust_policy_option,
-        option("allow_unsigned"),
-    )
-    for each in reversed(options):
-        command = each(command)
-    return command
-
-
-def prepare(settings: Settings, chosen: Chosen, trust: Trust | None, runtime: Images, doing: str) -> Ready:
+def prepare(source: Source, chosen: Chosen, trust: Trust | None, runtime: Images) -> Ready:
     """Resolve, verify and load; refused before its first layer is fetched if it is for other machines."""
-    with attempting(f"{doing} {chosen.reference}"), wiring.source(settings) as source:
-        tell(f"resolving {chosen.reference}")
-        found = fetch.find(source, chosen.reference)
-        signed = trust.admit(source, found.reference) if trust else None
-        if signed:
-            tell(f"verified: signed by {signed.signer}")
-        return _load(runtime, source, found, signed)
+    tell(f"resolving {chosen.reference}")
+    found = fetch.find(source, chosen.reference)
+    signed = trust.admit(source, found.reference) if trust else None
+    if signed:
+        tell(f"verified: signed by {signed.signer}")
+    return _load(runtime, source, found, signed)
 
 
 def _load(runtime: Images, source: Source, found: Fetchable, signed: Verified | None) -> Ready:

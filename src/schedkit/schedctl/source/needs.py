@@ -15,23 +15,20 @@ from schedkit.model.readiness.facts import ImageNeeds
 from schedkit.oci.errors import RegistryError
 from schedkit.oci.images.inspection import Inspected, inspect
 from schedkit.oci.images.layer_programs import programs
-from schedkit.schedctl import wiring
-from schedkit.schedctl.settings.table import Settings
-from schedkit.schedctl.source.choose import Chosen, choose_image, needs_tracing
+from schedkit.oci.images.ports import Source
+from schedkit.schedctl.source.choose import Chosen, needs_tracing
 
 _READS_ZSTD: Final = "zst" in tarfile.TarFile.OPEN_METH
 
 
-def find_needs(settings: Settings, image: str) -> ImageNeeds:
+def find_needs(source: Source, chosen: Chosen) -> ImageNeeds:
     """What is known; an image that cannot be looked at is a finding, and the catalog speaks alone."""
-    chosen = choose_image(wiring.catalog(settings), image)
     try:
-        with wiring.source(settings) as source:
-            inspected = inspect(source, chosen.reference, platform_of(os.uname().machine))
-            if unread := unreadable(inspected.layers):
-                return describe(chosen, inspected, unread=unread)
-            found = programs(source, chosen.reference.repository, inspected.layers)
-            called = frozenset(name for program in found for name in required_kfuncs(program))
+        inspected = inspect(source, chosen.reference, platform_of(os.uname().machine))
+        if unread := unreadable(inspected.layers):
+            return describe(chosen, inspected, unread=unread)
+        found = programs(source, chosen.reference.repository, inspected.layers)
+        called = frozenset(name for program in found for name in required_kfuncs(program))
     except RegistryError as error:
         return describe(chosen, None, problem=str(error))
     return describe(chosen, inspected, called=called)

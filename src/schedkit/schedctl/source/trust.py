@@ -15,8 +15,7 @@ from schedkit.model.images.references import Reference
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy
 from schedkit.model.trust.steps import Verified
 from schedkit.oci.policy import root_files
-from schedkit.schedctl.settings.flags import option
-from schedkit.schedctl.source.destinations import data_folder, home
+from schedkit.schedctl.settings.paths import data_folder, home
 
 if TYPE_CHECKING:
     from schedkit.oci.images.ports import Source
@@ -57,9 +56,6 @@ class Trust(msgspec.Struct, frozen=True):
             return trusted_root.parse_root(self.document)
         except trusted_root.InvalidRoot as error:
             raise InvalidPolicy(f"the root from {self.root_origin} cannot be used: {error}") from error
-
-
-trust_policy_option = option("trust_policy")  # of every verb that verifies
 
 
 def read_trust(path: str | None) -> Trust:

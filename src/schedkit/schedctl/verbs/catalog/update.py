@@ -21,7 +21,8 @@ from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import catalog_files
 from schedkit.schedctl.source.catalog_files import Provenance
 from schedkit.schedctl.source.destinations import refuse_login
-from schedkit.schedctl.source.trust import Trust, read_trust, trust_policy_option
+from schedkit.schedctl.source.trust import Trust, read_trust
+from schedkit.schedctl.verbs.image_flags import trust_policy_option
 
 
 class CatalogUpdated(Result, frozen=True, kw_only=True):

@@ -9,10 +9,12 @@ import click
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.problems.problem import attempting
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.choose import choose_image
-from schedkit.schedctl.source.load import image_options, prepare, warnings
+from schedkit.schedctl.source.load import prepare, warnings
 from schedkit.schedctl.source.trust import read_trust
+from schedkit.schedctl.verbs.image_flags import image_options
 
 
 class ImagePulled(Result, frozen=True, kw_only=True):
@@ -37,7 +39,8 @@ def command(
     trust = None if allow_unsigned else read_trust(trust_policy)
     runtime = wiring.runtime(settings, settings.driver)
     runtime.version()  # without an answer nothing need be fetched
-    ready = prepare(settings, chosen, trust, runtime, "pull")
+    with attempting(f"pull {chosen.reference}"), wiring.source(settings) as source:
+        ready = prepare(source, chosen, trust, runtime)
     pulled = ImagePulled(
         image=str(ready.found.reference),
         digest=str(ready.found.reference.digest),

@@ -12,7 +12,8 @@ from schedkit.schedctl.completions import complete_images
 from schedkit.schedctl.problems.problem import attempting
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.choose import choose_image
-from schedkit.schedctl.source.trust import Trust, read_trust, trust_policy_option
+from schedkit.schedctl.source.trust import Trust, read_trust
+from schedkit.schedctl.verbs.image_flags import trust_policy_option
 
 
 class Signature(Result, frozen=True, kw_only=True):

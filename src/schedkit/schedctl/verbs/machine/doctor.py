@@ -10,7 +10,7 @@ import click
 from schedkit.kernel import machine
 from schedkit.model.readiness import seccomp
 from schedkit.model.readiness.checks import Outcome
-from schedkit.model.readiness.facts import Facts, RuntimeFacts
+from schedkit.model.readiness.facts import Facts, ImageNeeds, RuntimeFacts
 from schedkit.model.readiness.table import Finding, Summary, examine, summarize
 from schedkit.runtimes.errors import ContainerRuntimeError, NotPermittedError
 from schedkit.runtimes.port import Runtime
@@ -57,14 +57,18 @@ def command(settings: Settings, image: str | None, kernel_config: Path | None, b
 
     With --kernel-config or --btf the kernel of these files is checked, and nothing of this machine.
     """
-    needs = None
-    if image is not None:
-        from schedkit.schedctl.source.needs import find_needs  # noqa: PLC0415 - registries, only for who asks
-
-        needs = find_needs(settings, image)
+    needs = _needs_of(settings, image) if image is not None else None
     if kernel_config or btf:
         return answer(Facts(machine.describe(config=kernel_config, btf=btf), image=needs))
     return answer(Facts(machine.observe(wiring.ROOT), ask(wiring.ROOT, settings), needs))
+
+
+def _needs_of(settings: Settings, image: str) -> ImageNeeds:
+    from schedkit.schedctl.source.choose import choose_image  # noqa: PLC0415 - registries, only for who asks
+    from schedkit.schedctl.source.needs import find_needs  # noqa: PLC0415 - as above
+
+    with wiring.source(settings) as source:
+        return find_needs(source, choose_image(wiring.catalog(settings), image))
 
 
 def ask(root: Path, settings: Settings) -> tuple[RuntimeFacts, ...]:

@@ -24,12 +24,14 @@ from schedkit.schedctl.change import container_spec, lock, snapshot
 from schedkit.schedctl.change.container_spec import Order, arguments, specify
 from schedkit.schedctl.change.executor import Stage, decided
 from schedkit.schedctl.change.signals import ended_in_order, undisturbed
+from schedkit.schedctl.problems.problem import attempting
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import load
 from schedkit.schedctl.source.choose import Chosen, choose_image
-from schedkit.schedctl.source.load import Ready, image_options, prepare
+from schedkit.schedctl.source.load import Ready, prepare
 from schedkit.schedctl.source.trust import Trust, read_trust
+from schedkit.schedctl.verbs.image_flags import image_options
 from schedkit.schedctl.verbs.machine.logs import forward
 
 _NOTICE_S = 5.0  # for a runtime to notice that a program has ended whose output has
@@ -154,7 +156,8 @@ def prepare_launch(
     runtimes = {**wiring.runtimes(settings), settings.driver: runtime}
     runtime.version()  # without an answer nothing need be fetched either
     decided(is_possible(snapshot.survey(wiring.ROOT, runtimes).host))
-    ready = prepare(settings, asked.chosen, asked.trust, runtime, doing)
+    with attempting(f"{doing} {asked.chosen.reference}"), wiring.source(settings) as source:
+        ready = prepare(source, asked.chosen, asked.trust, runtime)
     spec = specify(
         asked.chosen,
         asked.order,

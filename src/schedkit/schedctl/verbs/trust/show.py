@@ -9,7 +9,8 @@ from schedkit.model.trust.patterns import Pattern
 from schedkit.model.trust.policy import Exactly, Identity, Rule
 from schedkit.schedctl.answers.answer import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.answers.result import Result
-from schedkit.schedctl.source.trust import Trust, read_trust, trust_policy_option
+from schedkit.schedctl.source.trust import Trust, read_trust
+from schedkit.schedctl.verbs.image_flags import trust_policy_option
 
 
 class Signer(msgspec.Struct, frozen=True, kw_only=True):
