@@ -6,6 +6,7 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,76 @@ def test_an_import_in_the_wrong_direction_breaks_it(said_of_all: str, importer: 
 @pytest.mark.parametrize("imported", FORBIDDEN)
 def test_the_model_may_not_import_what_acts_or_waits(said_of_all: str, imported: str) -> None:
     assert f"schedkit.model.imports_{imported} -> {imported}" in said_of_all
+
+
+# one forbidden import for each contract, by the contract's first words
+FORBIDDEN_BY = {
+    "Imports point one way": ("schedkit.model.images.spoiled", "schedkit.disk.whole"),
+    "Rooms of the model": ("schedkit.model.images.spoiled", "schedkit.model.deploy.render"),
+    "Rooms of oci": ("schedkit.oci.http.spoiled", "schedkit.oci.policy.files"),
+    "Runtimes": ("schedkit.runtimes.podman.spoiled", "schedkit.runtimes.containerd.client"),
+    "Rooms of kube": ("schedkit.kube.access.spoiled", "schedkit.kube.controller"),
+    "Rooms of sked": ("schedkit.sked.trust.spoiled", "schedkit.sked.reconcile"),
+    "Rooms of schedctl": ("schedkit.schedctl.change.spoiled", "schedkit.schedctl.verbs.machine.stop"),
+    "The model computes": ("schedkit.model.images.spoiled", "socket"),
+}
+
+
+def contracts() -> dict[str, str]:
+    """The whole names of all contracts, by their first words."""
+    read = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return {each["name"].partition(":")[0]: each["name"] for each in read}
+
+
+def test_each_contract_is_seen_to_break() -> None:
+    assert FORBIDDEN_BY.keys() == contracts().keys()
+
+
+@pytest.mark.parametrize("words", FORBIDDEN_BY)
+def test_one_forbidden_import_breaks_the_contract_that_forbids_it(copy: Path, words: str) -> None:
+    importer, imported = FORBIDDEN_BY[words]
+    add_module(copy, importer, f"import {imported}\n")
+
+    said = lint(copy).stdout
+
+    assert f"{contracts()[words]} BROKEN" in said
+    assert f"{importer} -> {imported}" in said
+
+
+def test_no_import_is_excused() -> None:
+    assert "ignore_imports" not in (ROOT / "pyproject.toml").read_text()
+
+
+# Modules of one last name, and why room and name together say which is meant.
+SAME_LAST_NAMES = {
+    "certificates": "oci.sigstore: of signers; sked.http: of the manager's own server",
+    "client": "of an API server, a registry, Podman and containerd: the room says of which",
+    "config": "kube.access: a kubeconfig; schedctl.verbs: the verb `schedctl config`",
+    "errors": "each package that talks to the outside has the errors of that",
+    "files": "kernel: small files of /proc and /sys; oci.policy: policies; schedctl.settings: config.toml",
+    "logs": "schedctl.verbs: the verb `schedctl logs`; sked: the manager's own log",
+    "main": "the front door of each command",
+    "observation": "kernel: one look at a machine; model.deploy: what a manager sees of a SchedExt",
+    "ownership": "kernel: gathers what processes hold; model.host: who owns the scheduler, by that",
+    "plan": "model.deploy: of the DaemonSet; model.report: of the status",
+    "processes": "kernel: reads them; model.host: the values",
+    "show": "`schedctl catalog show` and `schedctl trust show`",
+    "status": "model.host: of a machine; model.report: of a SchedExt; schedctl.verbs: the verb",
+    "table": "model.readiness: of checks; schedctl.settings: of settings",
+    "transport": "kube: HTTP to the API server; oci.http: HTTP to registries",
+    "update": "`schedctl catalog update` and `schedctl trust update`",
+    "verify": "oci.sigstore: the numbered steps; schedctl.verbs: the verb `schedctl verify`",
+    "wiring": "each command is put together in one place",
+}
+
+
+def test_modules_share_a_last_name_only_for_a_reason() -> None:
+    places: dict[str, list[str]] = {}
+    for file in (ROOT / "src/schedkit").rglob("*.py"):
+        if not file.stem.startswith("__"):
+            places.setdefault(file.stem, []).append(str(file.relative_to(ROOT / "src/schedkit")))
+
+    assert {name for name, files in places.items() if len(files) > 1} == SAME_LAST_NAMES.keys(), places
 
 
 def test_imports_in_the_right_direction_keep_it(copy: Path) -> None:
