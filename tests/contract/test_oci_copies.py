@@ -13,10 +13,10 @@ from rig.cosign import Cosign, Key
 from rig.registry import Kind, Pushed
 from rig.registry import Registry as RunningRegistry
 from schedkit.model.images import manifests
+from schedkit.model.images.content import content_of, digest_of
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, parse_reference
 from schedkit.oci.errors import NotFound, RegistryError, TooLarge
 from schedkit.oci.images.copying import Limits, copy
-from schedkit.oci.images.digests import content_of, digest_of
 from schedkit.oci.images.layout import Layout
 from schedkit.oci.registry.client import Registry, Settings
 

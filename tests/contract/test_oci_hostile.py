@@ -43,6 +43,7 @@ from rig.ordeals import (
     serve_manifest,
     tagged,
 )
+from schedkit.model.images.content import digest_of
 from schedkit.model.images.references import Reference, Repository
 from schedkit.oci.errors import (
     Intercepted,
@@ -53,7 +54,6 @@ from schedkit.oci.errors import (
     Unauthorized,
     Unreachable,
 )
-from schedkit.oci.images.digests import digest_of
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
 

@@ -17,6 +17,7 @@ from rig.registry import Kind, Pushed
 from rig.registry import Registry as RunningRegistry
 from rig.tokens import TokenServer
 from schedkit.model.images import manifests
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import (
     Descriptor,
     Digest,
@@ -26,7 +27,6 @@ from schedkit.model.images.references import (
     parse_reference,
 )
 from schedkit.oci.errors import NotFound, Refused, TooLarge, Unauthorized, Uncertified, Unreachable
-from schedkit.oci.images.ports import Content
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
 from schedkit.oci.registry.logins import CredentialFiles

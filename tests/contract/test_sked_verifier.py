@@ -78,7 +78,8 @@ def test_a_signed_image_is_trusted_and_one_that_nobody_signed_is_not(
 
     assert (unsigned.kind, unsigned.step) == ("distrusted", 3)
     assert (signed.kind, signed.current) == ("trusted", image.digest)
-    assert msgspec.json.decode(signed.verdict)["digest"] == image.digest
+    assert signed.verdict is not None
+    assert signed.verdict.digest == image.digest
 
 
 def test_what_is_known_is_not_judged_again_and_what_is_pinned_counts_wherever_its_tag_went(

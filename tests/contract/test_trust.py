@@ -25,7 +25,8 @@ from rig.sigstore.transparency import TransparencyLog
 from schedkit.model.images.references import parse_reference
 from schedkit.model.trust import policy as trust
 from schedkit.model.trust.policy import Exactly, Identity, Mode, Rule, TrustPolicy
-from schedkit.model.trust.steps import Refusal, Step, Verified
+from schedkit.model.trust.steps import Refusal, Step
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.errors import Unreachable
 from schedkit.oci.images.copying import copy
 from schedkit.oci.images.layout import Layout

@@ -34,7 +34,8 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import CONTAINER, render
 from schedkit.model.deploy.verdicts import Trusted
 from schedkit.model.images.references import Digest
-from schedkit.oci.policy.verdict_cache import from_json
+from schedkit.model.trust.policy import Mode
+from schedkit.model.trust.verified import Verified
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
@@ -80,18 +81,7 @@ def with_image(owner: SchedExt, image: str) -> DaemonSet:
 def trusted(digest: Digest = SIGNED, current: Digest | None = None, signer: str = "ci@example") -> Trusted:
     """A verdict as the manager makes it from a verifier's answer."""
     repository = SIGNED_IMAGE.rpartition(":")[0]
-    kept = {
-        "digest": str(digest),
-        "repository": repository,
-        "beliefs": "b",
-        "signer": signer,
-        "issuer": None,
-    }
-    reached = datetime.now(UTC)
-    data = msgspec.json.encode({**kept, "time": None, "mode": "key", "reached": reached})
-    verified = from_json(data, digest, repository, "b")
-    assert verified is not None
-    return Trusted(verified, current or digest)
+    return Trusted(Verified(digest, repository, signer, None, None, Mode.KEY), current or digest)
 
 
 def running(since_s: float = 60, *, crashed: Terminated | None = None) -> ContainerStatus:

@@ -32,6 +32,7 @@ from rig.forging import (
 from rig.forging import SIMPLE as SIMPLE_TYPE
 from rig.sigstore import encoding, merkle
 from rig.spellings import spare_bits
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest
 from schedkit.model.trust.patterns import parse_pattern
 from schedkit.model.trust.policy import (
@@ -45,7 +46,6 @@ from schedkit.model.trust.policy import (
     default_policy,
 )
 from schedkit.model.trust.steps import Step
-from schedkit.oci.images.ports import Content
 
 Policy = Callable[[Made], TrustPolicy]
 OWNER = "https://forge.rig.test/schedulers"

@@ -26,9 +26,9 @@ from rig.sigstore import documents, encoding, merkle
 from rig.sigstore.authority import CertificateAuthority, CertificateLog
 from rig.sigstore.transparency import TransparencyLog
 from rig.timestamping import TimestampAuthority
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, parse_repository
 from schedkit.oci.errors import NotFound, Refused, TooLarge
-from schedkit.oci.images.ports import Content
 
 IDENTITY = "https://forge.rig.test/schedulers/.build.yml@refs/heads/main"
 ISSUER = "https://issuer.rig.test"

@@ -16,8 +16,8 @@ from rig.hostile import (
     always,
     answer,
 )
+from schedkit.model.images.content import digest_of
 from schedkit.model.images.references import Descriptor, Reference, Repository
-from schedkit.oci.images.digests import digest_of
 from schedkit.oci.registry.challenges import Login
 from schedkit.oci.registry.host import Patience
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from schedkit.model.images import manifests
+from schedkit.model.images.content import Content, content_of, digest_of
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.images.copying import Limits, copy
-from schedkit.oci.images.digests import content_of, digest_of
 from schedkit.oci.images.layout import Layout
-from schedkit.oci.images.ports import Content, Reader
+from schedkit.oci.images.ports import Reader
 
 HERE = Repository("quay.io", "a")
 CONFIG = Descriptor(manifests.EMPTY_CONFIG, digest_of(b"{}"), 2)

@@ -24,16 +24,15 @@ from schedkit.model.host.ownership import Leftovers, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.status import HostObservation
 from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
+from schedkit.model.images.content import Content, content_of, digest_of
 from schedkit.model.images.manifests import Manifest, render_manifest
 from schedkit.model.images.references import Descriptor, Digest, parse_reference
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.model.readiness.checks import Outcome
 from schedkit.model.readiness.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.readiness.table import examine
-from schedkit.oci.images.digests import content_of, digest_of
 from schedkit.oci.images.inspection import Inspected
 from schedkit.oci.images.layout import Layout
-from schedkit.oci.images.ports import Content
 from schedkit.runtimes.containers import Container, Exit, Output, Stream
 from schedkit.runtimes.containers import State as ContainerState
 from schedkit.runtimes.errors import NoSocketError, SilentError

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 from schedkit.model.images import manifests
+from schedkit.model.images.content import content_of
 from schedkit.model.images.references import InvalidReference
 from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.model.trust.steps import Refusal, Step
@@ -20,7 +21,7 @@ from schedkit.oci.errors import (
     Uncertified,
     Unreachable,
 )
-from schedkit.oci.images.digests import content_of, index_of
+from schedkit.oci.images.digests import index_of
 from schedkit.oci.policy import root_files
 from schedkit.sked.trust.messages import NEWER_ROOT, Request
 from schedkit.sked.trust.verifier_process import parts_of, told, with_age

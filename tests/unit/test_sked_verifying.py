@@ -35,18 +35,9 @@ QUESTION = Question(IMAGE, None, "policy")
 KEY = Key("default", "scx")
 
 
-def verdict(
-    digest: str = GOOD, repository: str = "registry.example/scheds/rusty", ticket: str = "t"
-) -> bytes:
-    kept = {
-        "digest": str(digest),
-        "repository": repository,
-        "beliefs": ticket,
-        "signer": "ci",
-        "issuer": None,
-    }
-    reached = dt.datetime.now(dt.UTC)
-    return msgspec.json.encode({**kept, "time": None, "mode": "key", "reached": reached})
+def verdict(digest: str = GOOD, repository: str = "registry.example/scheds/rusty") -> dict[str, object]:
+    named = {"digest": str(digest), "repository": repository}
+    return {**named, "signer": "ci", "issuer": None, "time": None, "mode": "key"}
 
 
 def answer(**fields: object) -> bytes:
@@ -98,7 +89,7 @@ def test_other_answers_are_what_they_say() -> None:
         answer(),
         answer(kind="splendid"),
         answer(ticket="of another", kind="distrusted", step=3, why="nobody signed it"),
-        answer(verdict=verdict(ticket="of another")),
+        answer(verdict=verdict(), ticket="of another"),
         answer(verdict=verdict(repository="registry.example/scheds/other")),
         answer(verdict=verdict(), current="latest"),
         answer(verdict=verdict(digest="sha256:short")),
@@ -363,17 +354,16 @@ def test_off_asks_nobody() -> None:
 
 
 TRUSTS = (
-    "v = json.dumps({'digest': D, 'repository': 'registry.example/scheds/rusty', 'beliefs': r['ticket'],"
-    " 'signer': 'ci', 'issuer': None, 'time': None, 'mode': 'key', 'reached': NOW});"
-    "import base64; print(json.dumps({'ticket': r['ticket'], 'kind': 'trusted', 'current': D,"
-    " 'verdict': base64.b64encode(v.encode()).decode()}))"
+    "v = {'digest': D, 'repository': 'registry.example/scheds/rusty', 'signer': 'ci', 'issuer': None,"
+    " 'time': None, 'mode': 'key'};"
+    "print(json.dumps({'ticket': r['ticket'], 'kind': 'trusted', 'current': D, 'verdict': v}))"
 )
 
 
 def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_outage(tmp_path: Path) -> None:
     down = tmp_path / "down"
     outage = "print(json.dumps({'ticket': r['ticket'], 'kind': 'unreachable', 'why': 'down'}))"
-    facts = f"import os; D = {str(GOOD)!r}; NOW = {dt.datetime.now(dt.UTC).isoformat()!r}"
+    facts = f"import os; D = {str(GOOD)!r}"
     program = f"{facts}; exec({outage!r} if os.path.exists({str(down)!r}) else {TRUSTS!r})"
 
     async def play() -> None:
@@ -394,7 +384,7 @@ def test_what_was_verified_stays_so_when_pods_are_bound_to_it_and_through_an_out
 
 def test_what_was_verified_before_is_remembered_until_the_policy_is_another(tmp_path: Path) -> None:
     named = tmp_path / "digest"
-    facts = f"D = open({str(named)!r}).read(); NOW = {dt.datetime.now(dt.UTC).isoformat()!r}"
+    facts = f"D = open({str(named)!r}).read()"
     command = verifier(f"{facts}; exec({TRUSTS!r})")
 
     async def play() -> None:

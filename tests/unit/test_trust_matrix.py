@@ -31,11 +31,12 @@ from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
 from rig.prehashing import PrehashingKey
 from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
 from rig.timestamping import puzzling
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import Mode, TrustPolicy
-from schedkit.model.trust.steps import Refusal, Step, Verified
+from schedkit.model.trust.steps import Refusal, Step
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.http.deadlines import capped
-from schedkit.oci.images.ports import Content
 from schedkit.oci.sigstore.trusted_root import parse_root
 from schedkit.oci.sigstore.verify import verify
 

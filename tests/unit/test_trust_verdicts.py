@@ -20,11 +20,12 @@ from rig.errors import Unavailable
 from rig.forgeries import by_identity
 from rig.forging import Made, Recipe, Shelf, Workshop
 from schedkit.disk.whole import MOST_FILES
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.model.trust.policy import Rule, TrustPolicy
-from schedkit.model.trust.steps import REVISION, Refusal, Step, Verified
+from schedkit.model.trust.steps import REVISION, Refusal, Step
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unreachable
-from schedkit.oci.images.ports import Content
 from schedkit.oci.policy.verdict_cache import (
     Verdicts,
     beliefs,

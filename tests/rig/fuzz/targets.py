@@ -356,7 +356,7 @@ def _expression(data: bytes) -> object:
 
 
 def _verdict(data: bytes) -> object:
-    return verdict_cache.from_json(
+    return verdict_cache.believe_kept(
         data, Digest(_VERDICT["digest"]), _VERDICT["repository"], _VERDICT["beliefs"]
     )
 

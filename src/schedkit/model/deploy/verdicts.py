@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.images.references import Digest
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 
 
 @dataclass(frozen=True, slots=True)

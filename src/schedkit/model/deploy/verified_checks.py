@@ -13,7 +13,7 @@ from schedkit.model.api.schedext import (
 from schedkit.model.deploy.rule_checks import Case, Check, exclusion, rules_cannot_be_read, rules_of
 from schedkit.model.deploy.verdicts import Distrusted, Trusted, Undecided
 from schedkit.model.trust.rules import TrustMode
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 
 
 def rules_are_unknown(case: Case) -> Finding | None:

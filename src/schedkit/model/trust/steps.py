@@ -1,19 +1,16 @@
-"""The steps of verification, what a refusal says, and the proof that a verification leaves.
+"""The steps of verification, and what a refusal says.
 
 The steps are numbered here and described, under the same numbers, in docs/trust/verification.md. `Refusal`
-names the one that failed. `Verified` is made by verification alone: who holds one need not ask again.
+names the one that failed.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass
 from enum import IntEnum
-from typing import Final, NoReturn, final
+from typing import Final
 
-from schedkit.model.images.references import Digest, brief
-from schedkit.model.trust.policy import Mode
+from schedkit.model.images.references import brief
 
 REVISION: Final = 3
 
@@ -61,40 +58,3 @@ class Refusal(Exception):  # noqa: N818 - the word that users read
 
     def __str__(self) -> str:
         return f"{self.why} (step {int(self.step)})"
-
-
-_PROOF: Final = object()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The proof that an image passed a policy. Nothing but verification makes one, so it can be asked for."""
-
-    digest: Digest
-    repository: str
-    signer: str
-    """The identity in the certificate, or the name of the key in the policy."""
-    issuer: str | None
-    """Who vouched for the identity; None for a key."""
-    time: dt.datetime | None
-    """When it was signed; None when nobody trusted says so, as with a key without a log."""
-    mode: Mode
-    proof: InitVar[object]
-
-    def __post_init__(self, proof: object) -> None:
-        if proof is not _PROOF:
-            raise TypeError("only verification makes a Verified: call schedkit.oci.sigstore.verify.verify")
-
-    def __init_subclass__(cls) -> NoReturn:
-        raise TypeError("a Verified has no variants: whoever asks for one must get what verification made")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Verified is not copied or sent: keep it, or verify again")
-
-
-def _attest(
-    *, digest: Digest, repository: str, signer: str, issuer: str | None, time: dt.datetime | None, mode: Mode
-) -> Verified:
-    """For `oci.sigstore.verify`, which proved it, and `oci.policy.verdict_cache`, which kept the proof."""
-    return Verified(digest, repository, signer, issuer, time, mode, _PROOF)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from schedkit.model.images import manifests, strictjson
+from schedkit.model.images.content import Content, digest_of
 from schedkit.model.images.manifests import EMPTY_CONFIG, IMAGE_MANIFEST, Manifest
 from schedkit.model.images.references import Descriptor, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.digests import digest_of
 from schedkit.oci.images.packing import Packed
-from schedkit.oci.images.ports import Content, Source
+from schedkit.oci.images.ports import Source
 
 _EMPTY = b"{}"
 

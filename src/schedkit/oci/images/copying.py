@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schedkit.model.images import manifests
+from schedkit.model.images.content import Content
 from schedkit.model.images.manifests import Index, Manifest
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
 from schedkit.oci.errors import NotFound, Refused, TooLarge
-from schedkit.oci.images.ports import Content, Source, Target
+from schedkit.oci.images.ports import Source, Target
 
 # the tags under which cosign keeps what it could not yet attach as a referrer
 _COMPANION_TAGS = (".sig", ".att", ".sbom")

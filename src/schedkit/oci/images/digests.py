@@ -6,21 +6,11 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from schedkit.model.images import manifests
+from schedkit.model.images.content import Content, content_of, digest_of
 from schedkit.model.images.manifests import Index
 from schedkit.model.images.references import Descriptor, Digest
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused, TooLarge
-from schedkit.oci.images.ports import Content
-
-
-def digest_of(data: bytes) -> Digest:
-    """The digest of these bytes."""
-    return Digest(f"sha256:{hashlib.sha256(data).hexdigest()}")
-
-
-def content_of(data: bytes, media_type: str = manifests.IMAGE_MANIFEST) -> Content:
-    """Bytes made here, with the descriptor that fits them."""
-    return Content(Descriptor(media_type, digest_of(data), len(data)), data)
 
 
 def read_manifest(data: bytes, *, served_as: str | None, expected: Digest | None, what: str) -> Content:

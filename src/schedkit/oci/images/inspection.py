@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from schedkit.model.images import manifests
 from schedkit.model.images.configs import LARGEST, ImageConfig, parse_config
+from schedkit.model.images.content import Content
 from schedkit.model.images.manifests import Index, Manifest
 from schedkit.model.images.references import Descriptor, Digest, Platform, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.ports import Content, Source
+from schedkit.oci.images.ports import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from schedkit.disk import whole
 from schedkit.model.images import manifests, strictjson
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import DEFAULT_TAG, Descriptor, Digest, Reference, Repository, shown
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.images.digests import index_of, read_index, read_manifest, verified
-from schedkit.oci.images.ports import Content, Reader
+from schedkit.oci.images.ports import Reader
 
 _NAME = "org.opencontainers.image.ref.name"
 _CONTAINERD_NAME = "io.containerd.image.name"  # by which `ctr images import` names what it finds

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from schedkit.model.images import strictjson
+from schedkit.model.images.content import Content, digest_of
 from schedkit.model.images.manifests import IMAGE_INDEX, IMAGE_MANIFEST
 from schedkit.model.images.references import Descriptor, Platform, Reference
-from schedkit.oci.images.digests import digest_of
-from schedkit.oci.images.ports import Content, Target
+from schedkit.oci.images.ports import Target
 
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar+gzip"

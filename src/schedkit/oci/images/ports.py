@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias
 
-import msgspec
-
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository
-
-
-class Content(msgspec.Struct, frozen=True):
-    """Bytes whose digest, size and media type are those of the descriptor."""
-
-    descriptor: Descriptor
-    data: bytes
 
 
 class Source(Protocol):

@@ -18,11 +18,13 @@ import msgspec
 
 from schedkit.disk import guarded, whole
 from schedkit.model.images import strictjson
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import Mode, TrustPolicy
-from schedkit.model.trust.steps import REVISION, Refusal, Step, Verified, _attest
+from schedkit.model.trust.steps import REVISION, Refusal, Step
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.ports import Content, Source
+from schedkit.oci.images.ports import Source
 
 _MAX_VERDICT: Final = 16 << 10
 LONGEST: Final = dt.timedelta(days=30)
@@ -67,18 +69,17 @@ class Verdicts(msgspec.Struct, frozen=True):
             data = guarded.read_file(self.folder, _name(digest, repository, believed), limit=_MAX_VERDICT)
         except OSError:
             return None
-        return from_json(data, digest, repository, believed)
+        return believe_kept(data, digest, repository, believed)
 
     def keep(self, verified: Verified, believed: str) -> None:
         """Remember it; `OSError` when that is not possible, or others could change it."""
         guarded.make_folder(self.folder)
         file = self.folder / _name(verified.digest, verified.repository, believed)
-        whole.write_whole(file, [to_json(verified, believed)], mode=0o600)
+        whole.write_whole(file, [_encoded(verified, believed)], mode=0o600)
         whole.keep_newest(self.folder)
 
 
-def to_json(verified: Verified, believed: str) -> bytes:
-    """The verdict for a file, or for the process that asked this one to verify."""
+def _encoded(verified: Verified, believed: str) -> bytes:
     kept = _Kept(
         verified.digest,
         verified.repository,
@@ -92,8 +93,11 @@ def to_json(verified: Verified, believed: str) -> bytes:
     return strictjson.encode(kept)
 
 
-def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Verified | None:
-    """The verdict in bytes that nobody else can have written; None: it is none, old, or about another."""
+def believe_kept(data: bytes, digest: Digest, repository: str, believed: str) -> Verified | None:
+    """The verdict in a file; None: malformed, older than `LONGEST`, or about another image or policy.
+
+    The caller has read it from a folder in which nobody but this user can write.
+    """
     try:
         kept = msgspec.json.decode(data, type=_Kept)
     except (ValueError, RecursionError):  # as msgspec's own errors, and those about UTF-8, are
@@ -105,7 +109,7 @@ def from_json(data: bytes, digest: Digest, repository: str, believed: str) -> Ve
         or not dt.timedelta(0) <= dt.datetime.now(dt.UTC) - kept.reached <= LONGEST
     ):
         return None
-    return _attest(
+    return Verified(
         digest=digest,
         repository=kept.repository,
         signer=kept.signer,

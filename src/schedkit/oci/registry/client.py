@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from schedkit.model.images import grammar, manifests, strictjson
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import (
     DEFAULT_REGISTRY,
     Descriptor,
@@ -30,7 +31,7 @@ from schedkit.oci.http.proxies import Proxies, is_loopback
 from schedkit.oci.http.transport import Transport, tls_context
 from schedkit.oci.http.urls import join_address
 from schedkit.oci.images.digests import index_of, read_index, read_manifest, verified
-from schedkit.oci.images.ports import Content, Reader
+from schedkit.oci.images.ports import Reader
 from schedkit.oci.registry import uploads
 from schedkit.oci.registry.challenges import Credentials, NoCredentials, host_name
 from schedkit.oci.registry.host import Answer, Ask, Connection, Patience

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlsplit
 
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Repository
 from schedkit.oci.errors import Refused
 from schedkit.oci.http.urls import join_address
 from schedkit.oci.images.digests import verified
-from schedkit.oci.images.ports import Content, Reader
+from schedkit.oci.images.ports import Reader
 from schedkit.oci.registry.host import Answer, Ask, Connection
 
 _WRITE = "pull,push"

@@ -12,10 +12,11 @@ from typing import Final
 
 import msgspec
 
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, Size
 from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import NotFound, Refused
-from schedkit.oci.images.ports import Content, Source
+from schedkit.oci.images.ports import Source
 from schedkit.oci.sigstore import bundles, cosign2
 from schedkit.oci.sigstore.statements import SignedStatement
 from schedkit.oci.sigstore.strict import MAX_DOCUMENT, json_document

@@ -15,12 +15,14 @@ from typing import Final
 import msgspec
 from cryptography import x509
 
+from schedkit.model.images.content import Content
 from schedkit.model.images.references import Digest, Reference, Repository
 from schedkit.model.trust.policy import Mode, NamedFile, Rule, SourceRepository, TrustPolicy
-from schedkit.model.trust.steps import Refusal, Step, Verified, _attest
+from schedkit.model.trust.steps import Refusal, Step
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.errors import Refused
 from schedkit.oci.http.deadlines import within
-from schedkit.oci.images.ports import Content, Source
+from schedkit.oci.images.ports import Source
 from schedkit.oci.sigstore import certificates, find, log_entries, log_inclusion, statements, timestamps
 from schedkit.oci.sigstore import keys as signatures
 from schedkit.oci.sigstore.keys import PublicKey
@@ -149,7 +151,7 @@ def _judge_keyless(signed: SignedStatement, certificate: x509.Certificate, quest
     _check_signature(certificate, signed, recorded)  # 12
     named = certificates.named_in(certificate)  # 13
     _check_signer(named, question)
-    return _attest(
+    return Verified(
         digest=question.digest,
         repository=str(question.repository),
         signer=named.subject,
@@ -225,7 +227,7 @@ def _judge_key(signed: SignedStatement, question: Question) -> Verified:
     if rule.require_log:
         recorded, time = _logged(signed, keys, question)  # 7, 8, 9
     signer = _signer(signed, keys, recorded)  # 12, and 13 with it: only keys of the policy are tried
-    return _attest(
+    return Verified(
         digest=question.digest,
         repository=str(question.repository),
         signer=signer.path,

@@ -11,7 +11,7 @@ from schedkit.kernel import machine
 from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
 from schedkit.schedctl.change import labels
 from schedkit.schedctl.problems.problem import Problem

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from schedkit.model.images import manifests
 from schedkit.model.images.configs import LARGEST, MIN_KERNEL, ImageConfig, parse_config, platform_of
+from schedkit.model.images.content import Content
 from schedkit.model.images.manifests import Index, Manifest, NoSuchPlatform
 from schedkit.model.images.references import Descriptor, Platform, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
-from schedkit.oci.images.ports import Content, Source
+from schedkit.oci.images.ports import Source
 from schedkit.runtimes.image_content import ImageContent
 from schedkit.schedctl.problems.problem import Problem
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from schedkit.model.kernel.sched_ext import parse_version
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.images.ports import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl.answers.progress import loading, tell

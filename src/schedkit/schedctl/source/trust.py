@@ -13,7 +13,7 @@ import msgspec
 
 from schedkit.model.images.references import Reference
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.policy import root_files
 from schedkit.schedctl.settings.paths import data_folder, home
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any, Final, Literal
 
 import msgspec
+
+from schedkit.model.images.references import Digest
+from schedkit.model.trust.policy import Mode
+from schedkit.model.trust.verified import Verified
 
 # what both tell users whose operator is older than the authorities that signers use by now
 NEWER_ROOT: Final = "run a newer operator, or name a newer root as trustedRoot in the policy"
@@ -24,17 +29,54 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure: tuple[str, ...]
 
 
+class Attested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What verification proved, in the words of the process that did it."""
+
+    digest: str
+    repository: str
+    signer: str
+    issuer: str | None
+    time: dt.datetime | None
+    mode: Mode
+
+
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was found out."""
 
     ticket: str
     kind: Literal["trusted", "known", "distrusted", "unreachable"]
     current: str = ""  # what the image's name means; empty: that could not be found out
-    verdict: bytes = b""  # of verification, if it is `trusted`
+    verdict: Attested | None = None  # of verification, if it is `trusted`
     parts: tuple[str, ...] = ()  # digests that the verified one lists for platforms, if it is `trusted`
     step: int = 0  # that failed, if it is `distrusted`
     why: str = ""
     retry_after_s: float | None = None
+
+
+def attest(verified: Verified) -> Attested:
+    """For the manager: what this process has verified."""
+    return Attested(
+        str(verified.digest),
+        verified.repository,
+        verified.signer,
+        verified.issuer,
+        verified.time,
+        verified.mode,
+    )
+
+
+def believe_process(attested: Attested, *, repository: str, wanted: str | None) -> Verified | None:
+    """What the verifier's process has verified; None: it is about another image than was asked about.
+
+    The caller has seen that the answer is to its own request. The process runs our own code on a registry's
+    bytes: it is believed about signatures, and about nothing that was not asked.
+    """
+    digest = Digest(attested.digest)
+    if attested.repository != repository or wanted not in (None, digest):
+        return None
+    return Verified(
+        digest, repository, attested.signer, attested.issuer, attested.time, attested.mode
+    )
 
 
 class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -26,10 +26,9 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.images.references import Digest, InvalidReference, parse_reference
 from schedkit.model.trust.rules import Rules
-from schedkit.oci.policy import verdict_cache
 from schedkit.sked.trust import confined, rules_folder
 from schedkit.sked.trust.confined import BrokenOffError, Limits
-from schedkit.sked.trust.messages import Answer, Request
+from schedkit.sked.trust.messages import Answer, Request, believe_process
 from schedkit.sked.trust.rules_folder import RuleFolder
 
 _log = structlog.get_logger()
@@ -247,10 +246,6 @@ def _in_turns() -> KeyedQueue[Key]:
     return KeyedQueue(group_of=lambda key: key.namespace)
 
 
-class _Named(msgspec.Struct, frozen=True):
-    digest: str
-
-
 def understood(data: bytes, ticket: str, question: Question, before: Verdict | None) -> Verdict:
     """The verdict in what a verifier wrote; `BrokenOffError` if it is none."""
     try:
@@ -276,13 +271,15 @@ def _verdict_in(answer: Answer, question: Question, before: Verdict | None) -> V
 
 
 def _trusted(answer: Answer, question: Question) -> Trusted:
-    digest = Digest(msgspec.json.decode(answer.verdict, type=_Named).digest)
-    repository = str(parse_reference(question.image).repository)
-    verified = verdict_cache.from_json(answer.verdict, digest, repository, answer.ticket)
-    wanted = question.pinned or parse_reference(question.image).digest
-    if verified is None or wanted not in (None, digest):
+    if answer.verdict is None:
+        raise BrokenOffError("its answer is not one: it says nothing about who signed")
+    asked = parse_reference(question.image)
+    wanted = question.pinned or asked.digest
+    verified = believe_process(answer.verdict, repository=str(asked.repository), wanted=wanted)
+    if verified is None:
         raise BrokenOffError("its verdict is about another image")
-    return Trusted(verified, Digest(answer.current or digest), frozenset(map(Digest, answer.parts)))
+    current = Digest(answer.current or verified.digest)
+    return Trusted(verified, current, frozenset(map(Digest, answer.parts)))
 
 
 def _is_fixed(question: Question) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from schedkit.model.images import manifests
+from schedkit.model.images.content import Content
 from schedkit.model.images.manifests import Index
 from schedkit.model.images.references import Digest, InvalidReference, Reference, parse_reference
 from schedkit.model.images.strictjson import InvalidDocument
@@ -24,13 +25,13 @@ from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.http.deadlines import within
 from schedkit.oci.http.proxies import read_proxies
-from schedkit.oci.images.ports import Content, Source
-from schedkit.oci.policy import root_files, verdict_cache
+from schedkit.oci.images.ports import Source
+from schedkit.oci.policy import root_files
 from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
 from schedkit.oci.registry.logins import CredentialFiles
-from schedkit.sked.trust.messages import NEWER_ROOT, Answer, Request
+from schedkit.sked.trust.messages import NEWER_ROOT, Answer, Attested, Request, attest
 
 LONGEST_S: Final = 120
 # a registry that is slow gets a word in its last seconds, where a process that is ended would not
@@ -117,7 +118,7 @@ def _current(source: Source, named: Reference) -> str:
         return ""
 
 
-def _verified(request: Request, source: Source, named: Reference, content: Content) -> bytes:
+def _verified(request: Request, source: Source, named: Reference, content: Content) -> Attested:
     # cryptography, which a digest that is known already does without
     from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root  # noqa: PLC0415 - as above
     from schedkit.oci.sigstore.verify import Image, verify  # noqa: PLC0415 - as above
@@ -132,7 +133,7 @@ def _verified(request: Request, source: Source, named: Reference, content: Conte
         if policy.trusted_root is not None:
             raise
         raise with_age(error, usual, dt.datetime.now(dt.UTC).date()) from error
-    return verdict_cache.to_json(verified, request.ticket)
+    return attest(verified)
 
 
 def with_age(refusal: Refusal, usual: DatedRoot, today: dt.date) -> Refusal:

@@ -11,7 +11,7 @@ import click
 
 from schedkit.model.catalog import MAX_BYTES, MEDIA_TYPE, Entries
 from schedkit.model.images.references import Digest, Reference, parse_reference
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 from schedkit.oci.images.artifacts import read_artifact
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedkit.model.trust.steps import Verified
+from schedkit.model.trust.verified import Verified
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
