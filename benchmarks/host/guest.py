@@ -30,6 +30,7 @@ from benchmarks.host.courses import (
 )
 from benchmarks.host.kernellog import NotToldError, Record
 from rig import contents, images, polling, schedext, schedulers
+from rig.contents import UNSIGNED
 from rig.errors import RigError
 from rig.podman import Podman
 from rig.progress import say
@@ -74,7 +75,7 @@ class Bench:
         return self._timed(words, second, lambda log, after: gap(who, log, after=after))
 
     def _create(self, name: str) -> None:
-        self._runtime.create(Spec(name=name, image=self._images[name].reference))
+        self._runtime.create(Spec(admission=UNSIGNED, name=name, image=self._images[name].reference))
 
     def _start(self, name: str) -> None:
         self._create(name)

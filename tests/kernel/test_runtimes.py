@@ -9,6 +9,7 @@ import pytest
 
 from rig import contents, images, polling, schedext
 from rig.containerd import Containerd
+from rig.contents import UNSIGNED
 from rig.errors import RigError
 from rig.podman import Podman
 from schedkit.kernel.observation import observe
@@ -108,7 +109,9 @@ def test_a_scheduler_that_we_run_is_ours_and_goes_with_its_container(
     driver, port = runtime
     image = contents.content(images.scheduler("fifo"), "registry.rig.test/rig/fifo")
     port.load(image)
-    made = port.create(Spec(name="scx-ours", image=image.reference, privileges=privileges))
+    made = port.create(
+        Spec(admission=UNSIGNED, name="scx-ours", image=image.reference, privileges=privileges)
+    )
     try:
         port.start("scx-ours")
         _await_fifo()

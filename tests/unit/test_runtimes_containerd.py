@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
+from rig.contents import UNSIGNED
 from schedkit.runtimes.containerd.calls import CallError
 from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.containerd.rpc import Rpc
@@ -116,7 +117,7 @@ def runtime(daemon: Daemon, tmp_path: Path) -> Containerd:
     return runtime
 
 
-SPEC = Spec(name="scx_one", image=IMAGE)
+SPEC = Spec(admission=UNSIGNED, name="scx_one", image=IMAGE)
 
 
 def test_what_is_created_is_prepared_and_carries_no_mark_that_is_shown(
@@ -167,7 +168,7 @@ def test_an_index_is_told_from_an_image(runtime: Containerd, daemon: Daemon) -> 
     daemon.images[index] = OTHER
 
     with pytest.raises(BrokenImageError, match="no image of one platform"):
-        runtime.create(Spec(name="scx_two", image=index))
+        runtime.create(Spec(admission=UNSIGNED, name="scx_two", image=index))
 
 
 @pytest.mark.parametrize("trouble", [SILENCE, CallError("UNAVAILABLE", "busy")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -12,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rig.contents import UNSIGNED
+from schedkit.model.images.content import content_of
+from schedkit.model.images.manifests import render_manifest
 from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.errors import (
     HungUpError,
@@ -22,7 +24,7 @@ from schedkit.runtimes.errors import (
     SilentError,
     TooOldError,
 )
-from schedkit.runtimes.image_content import ImageContent, digest_of, this_architecture
+from schedkit.runtimes.image_content import ImageContent
 from schedkit.runtimes.podman.client import Podman
 from schedkit.runtimes.podman.http import Request, Server
 
@@ -144,7 +146,7 @@ def test_what_may_have_been_done_is_not_asked_for_again(tmp_path: Path) -> None:
 def test_an_image_is_loaded_once_more_when_the_service_went_to_sleep_just_then(tmp_path: Path) -> None:
     """What was told of its progress is not told again."""
     layer = b"layer"
-    image = content_of(layer)
+    image = image_of(layer)
     loaded = b'{"Names": ["%b"]}' % image.reference.encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
     told: list[int] = []
@@ -167,16 +169,14 @@ def after_body(text: bytes) -> Reply:
     return reply
 
 
-def content_of(layer: bytes) -> ImageContent:
-    """An image for this machine with one layer."""
-    digest = digest_of(layer)
-    platform = {"os": "linux", "architecture": this_architecture()}
-    config = json.dumps({**platform, "rootfs": {"type": "layers", "diff_ids": [digest]}}).encode()
+def image_of(layer: bytes) -> ImageContent:
+    """An image with one layer."""
     oci = "application/vnd.oci.image"
-    described = {"mediaType": f"{oci}.config.v1+json", "digest": digest_of(config), "size": len(config)}
-    layers = [{"mediaType": f"{oci}.layer.v1.tar", "digest": digest, "size": len(layer)}]
-    manifest = json.dumps({"schemaVersion": 2, "config": described, "layers": layers}).encode()
-    return ImageContent(f"registry.rig.test/x@{digest_of(manifest)}", manifest, config, lambda _: [layer])
+    part = content_of(layer, f"{oci}.layer.v1.tar").descriptor
+    config = content_of(b"{}", f"{oci}.config.v1+json")
+    manifest = content_of(render_manifest(config=config.descriptor, layers=(part,)))
+    whole = (manifest, config, (part,), (part.digest,), lambda _: [layer])
+    return ImageContent("registry.rig.test/x", *whole, UNSIGNED)
 
 
 def test_an_answer_that_never_ends_is_not_read_to_its_end(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from rig.contents import UNSIGNED
 from schedkit.runtimes.containers import State
 from schedkit.runtimes.errors import NoSuchContainerError, NotAnsweringError, RefusedError
 from schedkit.runtimes.podman.client import Podman
@@ -221,13 +222,15 @@ def test_a_creation_whose_answer_is_lost_leaves_nothing(podman: Podman, libpod: 
     before = set(libpod.containers)
 
     with pytest.raises(NotAnsweringError, match="cannot be understood"):
-        podman.create(Spec(name="scx_new", image="registry.rig.test/rig/one@sha256:0"))
+        podman.create(Spec(admission=UNSIGNED, name="scx_new", image="registry.rig.test/rig/one@sha256:0"))
 
     assert set(libpod.containers) == before
 
 
 def test_marks_of_ours_are_not_shown_and_cannot_be_taken(podman: Podman, libpod: Libpod) -> None:
-    spec = Spec(name="scx_new", image="one", labels={"provider": "other", "org.schedkit.x": "1"})
+    spec = Spec(
+        admission=UNSIGNED, name="scx_new", image="one", labels={"provider": "other", "org.schedkit.x": "1"}
+    )
 
     made = podman.create(spec)
 

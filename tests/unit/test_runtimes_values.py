@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rig.contents import UNSIGNED
 from schedkit.runtimes.containerd import oci_spec
 from schedkit.runtimes.containerd.log_keeper import FILE_LIMIT_BYTES
 from schedkit.runtimes.containers import Exit, Output, State, Stream
@@ -19,7 +20,7 @@ from schedkit.runtimes.errors import DiskFullError, RefusedError, StartError, no
 from schedkit.runtimes.podman import answers, create_body
 from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Network, Spec
 
-SPEC = Spec(name="fifo", image="registry.example/fifo@sha256:0")
+SPEC = Spec(admission=UNSIGNED, name="fifo", image="registry.example/fifo@sha256:0")
 PROGRAM = oci_spec.Program(("/fifo",), ("--default",), ("PATH=/usr/bin", "KIND=image"))
 
 
@@ -80,7 +81,9 @@ class TestPodman:
 
     def test_without_privileges_it_asks_for_the_capabilities_alone(self) -> None:
         body = json.loads(
-            create_body.create_body(Spec(name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))), "0")
+            create_body.create_body(
+                Spec(admission=UNSIGNED, name="n", image="i", privileges=LeastPrivilege(("CAP_BPF",))), "0"
+            )
         )
 
         assert (body["cap_drop"], body["cap_add"], body["read_only_filesystem"]) == (
@@ -128,7 +131,9 @@ class TestPodman:
 
 class TestContainerd:
     def test_arguments_replace_those_of_the_image_and_environments_add_up(self) -> None:
-        process = rendered(Spec(name="n", image="i", args=("--fast",), env={"KIND": "ours"}))["process"]
+        process = rendered(
+            Spec(admission=UNSIGNED, name="n", image="i", args=("--fast",), env={"KIND": "ours"})
+        )["process"]
 
         assert process["args"] == ["/fifo", "--fast"]
         assert process["env"] == ["PATH=/usr/bin", "KIND=ours"]
@@ -145,7 +150,7 @@ class TestContainerd:
         assert (whole["root"]["readonly"], whole["linux"]["maskedPaths"]) == (False, [])
 
     def test_least_privilege_gets_its_own_and_a_root_it_cannot_write(self) -> None:
-        whole = rendered(Spec(name="n", image="i", privileges=LeastPrivilege()))
+        whole = rendered(Spec(admission=UNSIGNED, name="n", image="i", privileges=LeastPrivilege()))
 
         assert whole["process"]["capabilities"] == {
             name: ["CAP_BPF", "CAP_PERFMON"] for name in ("bounding", "effective", "permitted")
@@ -155,12 +160,16 @@ class TestContainerd:
 
     @pytest.mark.parametrize(("network", "own"), [(Network.NONE, True), (Network.HOST, False)])
     def test_processes_are_the_hosts_and_the_network_as_asked(self, network: Network, own: bool) -> None:
-        namespaces = json.dumps(rendered(Spec(name="n", image="i", network=network))["linux"]["namespaces"])
+        namespaces = json.dumps(
+            rendered(Spec(admission=UNSIGNED, name="n", image="i", network=network))["linux"]["namespaces"]
+        )
 
         assert ("pid" in namespaces, "network" in namespaces) == (False, own)
 
     def test_what_is_mounted_comes_after_the_run_folder_below_which_it_may_lie(self) -> None:
-        mounts = rendered(Spec(name="n", image="i", mounts=(Mount("/var/run/scx", "/run/scx"),)))["mounts"]
+        mounts = rendered(
+            Spec(admission=UNSIGNED, name="n", image="i", mounts=(Mount("/var/run/scx", "/run/scx"),))
+        )["mounts"]
 
         targets = [json.loads(json.dumps(mount))["destination"] for mount in mounts]
         assert targets.index("/run") < targets.index("/run/scx")

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
+from rig.contents import UNSIGNED
 from schedkit.kernel import observation
 from schedkit.model.host.actions import (
     Action,
@@ -84,7 +85,7 @@ def stage(root: Path, runtime: Runtime) -> Stage:
     (root / "sys/kernel/sched_ext").mkdir(parents=True)
     (root / "sys/kernel/sched_ext/state").write_text("disabled\n")
     (root / "proc").mkdir()
-    spec = Spec(name="new", image="image")
+    spec = Spec(admission=UNSIGNED, name="new", image="image")
     return Stage(root, {"podman": runtime}, "podman", lambda _: None, spec, timeout_s=0)  # type: ignore[dict-item]  # all that is asked for
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.contents import UNSIGNED
 from schedkit.kernel import observation
 from schedkit.model.host.processes import Hold, Proof
 from schedkit.model.host.status import HostObservation
@@ -113,5 +114,5 @@ def test_a_scheduler_that_stays_in_the_kernel_when_its_program_has_ended_is_name
 
 
 def stage(root: Path, runtime: Runtime) -> Stage:
-    spec = Spec(name="fifo", image="image")
+    spec = Spec(admission=UNSIGNED, name="fifo", image="image")
     return Stage(root, {"podman": runtime}, "podman", lambda _: None, spec, created=OURS)  # type: ignore[dict-item]  # all that is asked for

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from rig.contents import UNSIGNED
 from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import parse_reference
@@ -31,7 +32,9 @@ READY = Ready(FOUND, "image", signed=None, was_there=True)
 def test_what_is_stopped_gets_the_time_that_was_said() -> None:
     asked = Asked(Chosen(FIFO, None), Order(timeout_s=7, grace_s=60), None)
 
-    stage = Launch(asked, "podman", {}, READY, Spec(name="fifo", image="image")).stage("fifo-2")
+    stage = Launch(asked, "podman", {}, READY, Spec(admission=UNSIGNED, name="fifo", image="image")).stage(
+        "fifo-2"
+    )
 
     assert (stage.timeout_s, stage.grace_s, stage.name) == (7, 60, "fifo-2")
 
@@ -44,7 +47,7 @@ def test_that_privileges_may_be_too_few_is_told_before_the_start_fails_of_it(
 ) -> None:
     asked = Asked(Chosen(FIFO, None), order, None)
 
-    Launch(asked, "podman", {}, READY, Spec(name="fifo", image="image")).stage("fifo")
+    Launch(asked, "podman", {}, READY, Spec(admission=UNSIGNED, name="fifo", image="image")).stage("fifo")
 
     said = capsys.readouterr().err
     assert told in said
@@ -56,7 +59,7 @@ def test_only_what_is_attached_reads_our_input(
     after: After, has_input: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(Chosen(FIFO, None), Order(after=after), None)
-    launch = Launch(asked, "podman", {}, READY, Spec(name="fifo", image="image"))
+    launch = Launch(asked, "podman", {}, READY, Spec(admission=UNSIGNED, name="fifo", image="image"))
     with (tmp_path / "input").open("w+") as file:
         monkeypatch.setattr(sys, "stdin", file)
 
@@ -86,7 +89,13 @@ def test_without_any_input_there_is_none_to_pass_on(monkeypatch: pytest.MonkeyPa
 
 def test_the_id_in_the_answer_needs_no_runtime_that_may_have_lost_the_container_since() -> None:
     chosen = Chosen(FIFO, None)
-    launch = Launch(Asked(chosen, Order(), None), "podman", {}, READY, Spec(name="fifo", image="image"))
+    launch = Launch(
+        Asked(chosen, Order(), None),
+        "podman",
+        {},
+        READY,
+        Spec(admission=UNSIGNED, name="fifo", image="image"),
+    )
     stage = launch.stage("fifo")
     stage.created = Container("ab" * 32, "fifo", "image", None, {}, State.CREATED, None)
 

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import pickle
+import ast
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.images.references import Digest, parse_reference
+from schedkit.model.images.references import parse_reference
 from schedkit.model.trust import policy as trust
-from schedkit.model.trust import verified
 from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
 from schedkit.model.trust.policy import (
     Identity,
     InvalidPolicy,
-    Mode,
     SourceRepository,
     TrustPolicy,
     parse_policy,
 )
-from schedkit.model.trust.verified import Verified
 
 SOURCE = Path(__file__).parents[2] / "src/schedkit"
 WORKFLOW = "https://github.com/schedkit/plumbing/.github/workflows/build.yml@refs/heads/main"

@@ -9,7 +9,6 @@ ContainerRuntimeError
 ├── MissingSupportError       install what this runtime needs on our side
 ├── TooOldError               update the runtime
 ├── ImageMissingError         load the image first
-├── WrongPlatformError        choose an image for this machine
 ├── BrokenImageError          the image's bytes are not what they should be: nothing of it is kept
 ├── DiskFullError             make room
 ├── NoSuchContainerError      it is gone
@@ -65,10 +64,6 @@ class TooOldError(ContainerRuntimeError):
 
 class ImageMissingError(ContainerRuntimeError):
     """The runtime does not have that image."""
-
-
-class WrongPlatformError(ContainerRuntimeError):
-    """The image was made for another kind of machine."""
 
 
 class BrokenImageError(ContainerRuntimeError):

@@ -1,35 +1,43 @@
-"""An image as verified bytes, on its way into a runtime: checked before anything is handed over."""
+"""An admitted image on its way into a runtime, read piece by piece."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from schedkit.runtimes.errors import BrokenImageError, WrongPlatformError
+from schedkit.model.images.content import Content
+from schedkit.model.images.references import Descriptor
+from schedkit.model.trust.verified import Admission
+from schedkit.runtimes.errors import BrokenImageError
 
-_MANIFEST_TYPES = {
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-}
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _AGAIN = "fetch it again; if that does not help, the image was published broken"
 
 
 @dataclass(frozen=True, slots=True)
 class ImageContent:
-    """An image for one platform. `reference` ends in the digest of `manifest`, `host/repository@sha256:…`.
+    """An image for this machine's platform, parsed by whoever found it, and admitted.
 
-    `read` gives the bytes of a layer by its digest, in pieces; it may raise whatever its source raises.
+    `read` gives the bytes of a layer, in pieces; it may raise whatever its source raises.
     """
 
-    reference: str
-    manifest: bytes
-    config: bytes
-    read: Callable[[str], Iterable[bytes]]
+    repository: str
+    manifest: Content
+    config: Content
+    layers: tuple[Descriptor, ...]
+    diff_ids: tuple[str, ...]  # the digests of the layers when they are not compressed
+    read: Callable[[Descriptor], Iterable[bytes]]
+    admission: Admission
+
+    @property
+    def reference(self) -> str:
+        """What the runtime calls it: `host/repository@sha256:…`, by the digest of its manifest."""
+        return f"{self.repository}@{self.manifest.descriptor.digest}"
+
+    @property
+    def layer_bytes(self) -> int:
+        """What is to be transferred."""
+        return sum(layer.size for layer in self.layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,61 +48,10 @@ class Progress:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """A part of an image: what its manifest says about it."""
-
-    media_type: str
-    digest: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A checked image: manifest and configuration agree with their digests and with each other."""
-
-    manifest: Blob
-    config: Blob
-    layers: tuple[Blob, ...]
-    diff_ids: tuple[str, ...]  # the digests of the layers when they are not compressed
-
-    @property
-    def layer_bytes(self) -> int:
-        """What is to be transferred."""
-        return sum(layer.size for layer in self.layers)
-
-
-def parts_of(image: ImageContent, *, architecture: str | None = None) -> Parts:
-    """Check an image for a machine of that architecture, by default this one."""
-    try:
-        parts = _read_parts(image)
-        config = json.loads(image.config)
-        platform = (config["os"], config["architecture"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BrokenImageError(f"{image.reference} is no image that can be run: {error!r}", _AGAIN) from error
-    wanted = ("linux", architecture or this_architecture())
-    if platform != wanted:
-        made_for, here = "/".join(map(str, platform)), "/".join(wanted)
-        hint = "choose an image that is published for this platform"
-        raise WrongPlatformError(f"{image.reference} is for {made_for}, this machine is {here}", hint)
-    return parts
-
-
-def this_architecture() -> str:
-    """What images call this machine's architecture."""
-    machine = os.uname().machine
-    return _ARCHITECTURES.get(machine, machine)
-
-
-def digest_of(data: bytes) -> str:
-    """The name of these bytes."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def whole_layer(image: ImageContent, layer: Blob) -> Iterator[bytes]:
+def whole_layer(image: ImageContent, layer: Descriptor) -> Iterator[bytes]:
     """The layer's bytes; raise instead of ending if they are too few, too many or others."""
     left, digest = layer.size, hashlib.sha256()
-    for piece in image.read(layer.digest):
+    for piece in image.read(layer):
         left -= len(piece)
         if left < 0:
             break
@@ -111,8 +68,8 @@ def whole_layer(image: ImageContent, layer: Blob) -> Iterator[bytes]:
 class Meter:
     """Tells how far a load is: never the same twice, and at its end the whole."""
 
-    def __init__(self, parts: Parts, tell: Callable[[Progress], None] | None) -> None:
-        self._total = parts.layer_bytes
+    def __init__(self, image: ImageContent, tell: Callable[[Progress], None] | None) -> None:
+        self._total = image.layer_bytes
         self._tell = tell
         self._done = self._told = 0
 
@@ -133,29 +90,3 @@ class Meter:
             self._told = self._done
             if self._tell is not None:
                 self._tell(Progress(self._told, self._total))
-
-
-def _read_parts(image: ImageContent) -> Parts:
-    manifest, config = json.loads(image.manifest), json.loads(image.config)
-    named = image.reference.rpartition("@")[2]
-    media_type = manifest.get("mediaType", "application/vnd.oci.image.manifest.v1+json")
-    parts = Parts(
-        Blob(media_type, digest_of(image.manifest), len(image.manifest)),
-        _blob(manifest["config"]),
-        tuple(_blob(layer) for layer in manifest["layers"]),
-        tuple(config["rootfs"]["diff_ids"]),
-    )
-    _require(media_type in _MANIFEST_TYPES, f"{media_type} is no image of one platform")
-    _require(parts.manifest.digest == named, f"its manifest has the digest {parts.manifest.digest}")
-    _require(parts.config.digest == digest_of(image.config), "its configuration has another digest")
-    _require(0 < len(parts.layers) == len(parts.diff_ids), "its configuration lists other layers")
-    return parts
-
-
-def _blob(descriptor: Mapping[str, Any]) -> Blob:
-    return Blob(str(descriptor["mediaType"]), str(descriptor["digest"]), int(descriptor["size"]))
-
-
-def _require(agreed: bool, otherwise: str) -> None:  # noqa: FBT001 - a condition, not a switch
-    if not agreed:
-        raise ValueError(otherwise)

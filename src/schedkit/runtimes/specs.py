@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedkit.model.trust.verified import Admission
 
 # kept of one container's output; older output is dropped
 LOG_LIMIT_BYTES = 4 << 20
@@ -44,6 +48,7 @@ class Spec:
 
     name: str
     image: str  # by digest, as it was loaded
+    admission: Admission  # why the image may run
     args: tuple[str, ...] = ()  # empty: the image's own
     env: Mapping[str, str] = field(default_factory=dict)  # beside the image's own
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -25,6 +25,12 @@ class Run(msgspec.Struct, frozen=True, rename="pascal"):
     labels: dict[str, str] | None = None
 
 
+class RootFs(msgspec.Struct, frozen=True):
+    """What the layers are when they are not compressed."""
+
+    diff_ids: tuple[str, ...] = ()
+
+
 class ImageConfig(msgspec.Struct, frozen=True):
     """An image's configuration, as far as we use it."""
 
@@ -32,6 +38,7 @@ class ImageConfig(msgspec.Struct, frozen=True):
     os: str
     variant: str = ""
     config: Run = Run()
+    rootfs: RootFs = RootFs()
 
     @property
     def platform(self) -> Platform:

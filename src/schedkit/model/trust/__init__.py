@@ -1,6 +1,6 @@
 """Who may sign what runs in a kernel.
 
 `policy`: a trust policy and its parser. `patterns`: its regular expressions, linear in time. `rules`: what
-the administrator of a cluster allows, a policy among it. `steps`: the numbered steps of verification, what a
-refusal says, and `Verified`, the proof that a verification leaves.
+the administrator of a cluster allows, a policy among it. `steps`: the numbered steps of verification, and
+what a refusal says. `verified`: what a verification leaves, and the `Admission` that running an image needs.
 """

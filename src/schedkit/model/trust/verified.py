@@ -1,7 +1,7 @@
 """What a verification leaves, and what is demanded before an image comes near a kernel.
 
-`Verified` is a plain value, because Python hides no constructor. Three places make one, and each checks what it
-rests on; a test keeps the list:
+`Verified` is a plain value, because Python hides no constructor. Three places make one, and each checks what
+it rests on; a test keeps the list:
 
 * `oci.sigstore.verify`: the numbered steps were taken just now;
 * `oci.policy.verdict_cache`: they were taken before, and the verdict was kept where only this user can write;

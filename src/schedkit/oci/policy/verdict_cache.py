@@ -124,18 +124,23 @@ def _name(digest: str, repository: str, believed: str) -> str:
 
 
 def verify_once(
-    verdicts: Verdicts, source: Source, reference: Reference, policy: TrustPolicy, root: bytes
+    verdicts: Verdicts,
+    source: Source,
+    reference: Reference,
+    policy: TrustPolicy,
+    root: bytes,
+    content: Content | None = None,
 ) -> Verified:
     """As `verify`, but a verdict that was kept is enough, and a new one is kept where that is possible.
 
-    `root` is the document of the trusted root. A reference with a digest that was verified before needs no
-    registry at all.
+    `root` is the document of the trusted root; `content` what the reference means, if somebody has resolved
+    it before. A reference with a digest that was verified before needs no registry at all.
     """
     believed, repository = beliefs(policy, root), str(reference.repository)
     if reference.digest is not None and (found := verdicts.find(reference.digest, repository, believed)):
         return found
     try:
-        content = source.resolve(reference)
+        content = content or source.resolve(reference)
     except Refused as error:
         raise Refusal(Step.DIGEST, f"the registry's answer is no good: {error}") from error
     if found := verdicts.find(content.descriptor.digest, repository, believed):

@@ -81,11 +81,10 @@ class Containerd:
     def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
         from schedkit.runtimes.containerd import images  # noqa: PLC0415 - `status` goes without
-        from schedkit.runtimes.image_content import Meter, parts_of  # noqa: PLC0415 - as above
+        from schedkit.runtimes.image_content import Meter  # noqa: PLC0415 - as above
 
-        parts = parts_of(image)
         with self._doing(f"to load {image.reference}"):
-            images.load(self._rpc, image, parts, Meter(parts, progress))
+            images.load(self._rpc, image, Meter(image, progress))
 
     def create(self, spec: Spec) -> Container:
         """Prepare everything up to the start of the program; after a failure nothing is left."""

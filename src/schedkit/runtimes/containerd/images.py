@@ -9,9 +9,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from schedkit.model.images.content import digest_of
+from schedkit.model.images.references import Descriptor
 from schedkit.runtimes.containerd.calls import CallError, Calls
 from schedkit.runtimes.errors import BrokenImageError, ContainerRuntimeError
-from schedkit.runtimes.image_content import Blob, ImageContent, Meter, Parts, digest_of, whole_layer
+from schedkit.runtimes.image_content import ImageContent, Meter, whole_layer
 
 SNAPSHOTTER = "overlayfs"
 _UNPACK_TIMEOUT_S = 600
@@ -33,20 +35,20 @@ def lease(rpc: Calls) -> Iterator[str]:
             rpc.call("Leases.Delete", id=name)
 
 
-def load(rpc: Calls, image: ImageContent, parts: Parts, meter: Meter) -> None:
+def load(rpc: Calls, image: ImageContent, meter: Meter) -> None:
     """Store, unpack and name the image."""
     with lease(rpc) as held:
         done, chain = 0, ""
-        for layer, diff_id in zip(parts.layers, parts.diff_ids, strict=True):
+        for layer, diff_id in zip(image.layers, image.diff_ids, strict=True):
             labels = {"containerd.io/uncompressed": diff_id}
             _store(rpc, layer, meter.count(whole_layer(image, layer)), labels, held)
             chain = _unpack(rpc, layer, diff_id, chain, held)
             done += layer.size
             meter.reach(done)  # also when containerd had the layer already
         snapshot = {f"containerd.io/gc.ref.snapshot.{SNAPSHOTTER}": chain}
-        _store(rpc, parts.config, [image.config], snapshot, held)
-        _store(rpc, parts.manifest, [image.manifest], _references(parts), held)
-        _name(rpc, image.reference, parts.manifest, held)
+        _store(rpc, image.config.descriptor, [image.config.data], snapshot, held)
+        _store(rpc, image.manifest.descriptor, [image.manifest.data], _references(image), held)
+        _name(rpc, image.reference, image.manifest.descriptor, held)
 
 
 def chain_id(diff_ids: tuple[str, ...]) -> str:
@@ -72,7 +74,9 @@ def _read(rpc: Calls, digest: str) -> bytes:
     return b"".join(answer.data for answer in rpc.read("Content.Read", digest=digest))
 
 
-def _store(rpc: Calls, blob: Blob, pieces: Iterable[bytes], labels: Mapping[str, str], held: str) -> None:
+def _store(
+    rpc: Calls, blob: Descriptor, pieces: Iterable[bytes], labels: Mapping[str, str], held: str
+) -> None:
     """Write a blob unless it is there; with these labels in either case."""
     ingest = f"{held}-{blob.digest}"
     try:
@@ -89,7 +93,7 @@ def _store(rpc: Calls, blob: Blob, pieces: Iterable[bytes], labels: Mapping[str,
 
 
 def _writes(
-    rpc: Calls, ingest: str, blob: Blob, pieces: Iterable[bytes], labels: Mapping[str, str]
+    rpc: Calls, ingest: str, blob: Descriptor, pieces: Iterable[bytes], labels: Mapping[str, str]
 ) -> Iterator[Any]:
     """First a question, so that nothing is fetched that is there; then the bytes; then the end."""
     offset, same = 0, {"ref": ingest, "total": blob.size, "expected": blob.digest}
@@ -100,7 +104,7 @@ def _writes(
     yield rpc.message("WriteContent", action=_COMMIT, offset=offset, labels=labels, **same)
 
 
-def _unpack(rpc: Calls, layer: Blob, diff_id: str, parent: str, held: str) -> str:
+def _unpack(rpc: Calls, layer: Descriptor, diff_id: str, parent: str, held: str) -> str:
     """The name of the snapshot with this layer on top of its parent."""
     chain = chain_id((parent, diff_id) if parent else (diff_id,))
     with suppress(CallError):  # it is not there
@@ -119,7 +123,7 @@ def _unpack(rpc: Calls, layer: Blob, diff_id: str, parent: str, held: str) -> st
     return chain
 
 
-def _apply(rpc: Calls, layer: Blob, diff_id: str, mounts: object, held: str) -> None:
+def _apply(rpc: Calls, layer: Descriptor, diff_id: str, mounts: object, held: str) -> None:
     diff = rpc.message("Descriptor", media_type=layer.media_type, digest=layer.digest, size=layer.size)
     answer = rpc.call("Diff.Apply", diff=diff, mounts=mounts, lease=held, timeout_s=_UNPACK_TIMEOUT_S)
     if answer.applied.digest != diff_id:
@@ -127,13 +131,13 @@ def _apply(rpc: Calls, layer: Blob, diff_id: str, mounts: object, held: str) -> 
         raise BrokenImageError(problem, "the image was published broken: tell its publisher")
 
 
-def _references(parts: Parts) -> dict[str, str]:
+def _references(image: ImageContent) -> dict[str, str]:
     """What the collector must keep along with a manifest."""
-    layers = {f"containerd.io/gc.ref.content.l.{i}": one.digest for i, one in enumerate(parts.layers)}
-    return {"containerd.io/gc.ref.content.config": parts.config.digest} | layers
+    layers = {f"containerd.io/gc.ref.content.l.{i}": one.digest for i, one in enumerate(image.layers)}
+    return {"containerd.io/gc.ref.content.config": image.config.descriptor.digest} | layers
 
 
-def _name(rpc: Calls, reference: str, manifest: Blob, held: str) -> None:
+def _name(rpc: Calls, reference: str, manifest: Descriptor, held: str) -> None:
     target = rpc.message(
         "Descriptor", media_type=manifest.media_type, digest=manifest.digest, size=manifest.size
     )

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from schedkit.runtimes.image_content import Blob, ImageContent, Meter, Parts, whole_layer
+from schedkit.model.images.references import Descriptor
+from schedkit.runtimes.image_content import ImageContent, Meter, whole_layer
 
 _BLOCK_BYTES = 512
 _LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
@@ -14,31 +15,32 @@ _INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 _NAME = "org.opencontainers.image.ref.name"
 
 
-def archive(image: ImageContent, parts: Parts, meter: Meter) -> Iterator[bytes]:
+def archive(image: ImageContent, meter: Meter) -> Iterator[bytes]:
     """The archive's bytes; no more than a piece of a layer is in memory at a time."""
     yield from _file("oci-layout", _LAYOUT)
-    yield from _file("index.json", _index(image, parts))
-    yield from _file(_path(parts.manifest), image.manifest)
-    yield from _file(_path(parts.config), image.config)
-    for layer in {layer.digest: layer for layer in parts.layers}.values():
+    yield from _file("index.json", _index(image))
+    for document in (image.manifest, image.config):
+        yield from _file(_path(document.descriptor), document.data)
+    for layer in {layer.digest: layer for layer in image.layers}.values():
         yield _header(_path(layer), layer.size)
         yield from meter.count(whole_layer(image, layer))
         yield _padding(layer.size)
-    meter.reach(parts.layer_bytes)  # also when a layer is there twice
+    meter.reach(image.layer_bytes)  # also when a layer is there twice
     yield bytes(2 * _BLOCK_BYTES)
 
 
-def _index(image: ImageContent, parts: Parts) -> bytes:
+def _index(image: ImageContent) -> bytes:
+    described = image.manifest.descriptor
     manifest: dict[str, Any] = {
-        "mediaType": parts.manifest.media_type,
-        "digest": parts.manifest.digest,
-        "size": parts.manifest.size,
+        "mediaType": described.media_type,
+        "digest": described.digest,
+        "size": described.size,
         "annotations": {_NAME: image.reference},
     }
     return json.dumps({"schemaVersion": 2, "mediaType": _INDEX_TYPE, "manifests": [manifest]}).encode()
 
 
-def _path(blob: Blob) -> str:
+def _path(blob: Descriptor) -> str:
     return f"blobs/{blob.digest.replace(':', '/')}"
 
 

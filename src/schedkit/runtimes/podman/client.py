@@ -40,7 +40,7 @@ from schedkit.runtimes.podman import answers
 from schedkit.runtimes.podman.http import Answer, Request, Server
 
 if TYPE_CHECKING:
-    from schedkit.runtimes.image_content import ImageContent, Meter, Parts, Progress
+    from schedkit.runtimes.image_content import ImageContent, Meter, Progress
     from schedkit.runtimes.specs import Spec
 
 _API = "/v4.0.0/libpod"
@@ -89,24 +89,23 @@ class Podman:
 
     def load(self, image: ImageContent, progress: Callable[[Progress], None] | None = None) -> None:
         """Keep exactly these bytes under the image's reference; see the port."""
-        from schedkit.runtimes.image_content import Meter, parts_of  # noqa: PLC0415 - `status` goes without
+        from schedkit.runtimes.image_content import Meter  # noqa: PLC0415 - `status` goes without
 
-        parts = parts_of(image)
-        meter = Meter(parts, progress)
+        meter = Meter(image, progress)
         try:
-            names = self._load(image, parts, meter)
+            names = self._load(image, meter)
         except HungUpError:  # see `Server.ask`; to load an image twice is to have it once
             meter.restart()
-            names = self._load(image, parts, meter)
+            names = self._load(image, meter)
         # an answer without an error is no proof: Podman 4.3 has them for failures as well
         if image.reference not in names or not self.has_image(image.reference):
             raise refusal(self.name, f"to load {image.reference}", f"it kept {', '.join(names) or 'nothing'}")
 
-    def _load(self, image: ImageContent, parts: Parts, meter: Meter) -> list[str]:
+    def _load(self, image: ImageContent, meter: Meter) -> list[str]:
         """The names under which Podman says that it kept the image."""
         from schedkit.runtimes.podman.archive import archive  # noqa: PLC0415 - `status` goes without
 
-        body = archive(image, parts, meter)
+        body = archive(image, meter)
         kind = {"Content-Type": "application/x-tar", "Connection": "close"}
         request = Request("POST", f"{_API}/images/load", body, kind, timeout_s=_LOAD_TIMEOUT_S)
         with self._server.ask(request) as answer:

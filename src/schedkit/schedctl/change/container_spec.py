@@ -11,7 +11,7 @@ from schedkit.kernel import machine
 from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference
-from schedkit.model.trust.verified import Verified
+from schedkit.model.trust.verified import Admission, signer_of
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
 from schedkit.schedctl.change import labels
 from schedkit.schedctl.problems.problem import Problem
@@ -66,7 +66,7 @@ def specify(
     found: Fetchable,
     *,
     image: str,
-    signed: Verified | None,
+    admission: Admission,
     policy: str | None,
     root: Path,
 ) -> Spec:
@@ -74,15 +74,16 @@ def specify(
     return Spec(
         name=name_of(chosen),
         image=image,
+        admission=admission,
         args=arguments(chosen, order),
-        labels=describe(chosen, order, found.reference, signed, policy),
+        labels=describe(chosen, order, found.reference, signer_of(admission), policy),
         privileges=privileges(chosen) if order.least_privilege else Privileged(),
         mounts=mounts(root, os.uname().release, tracing=needs_tracing(chosen, found.config)),
     )
 
 
 def describe(
-    chosen: Chosen, order: Order, found: Reference, signed: Verified | None, policy: str | None
+    chosen: Chosen, order: Order, found: Reference, signer: str | None, policy: str | None
 ) -> dict[str, str]:
     """All that somebody who finds the container may ask; what is not known is absent."""
     options = {
@@ -98,7 +99,7 @@ def describe(
         labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
         labels.IMAGE: str(chosen.reference),
         labels.DIGEST: str(found.digest),
-        labels.SIGNER: signed.signer if signed else None,
+        labels.SIGNER: signer,
         labels.POLICY: policy,
         labels.OPTIONS: json.dumps(options),
     }

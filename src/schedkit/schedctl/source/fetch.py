@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from schedkit.model.images import manifests
 from schedkit.model.images.configs import LARGEST, MIN_KERNEL, ImageConfig, parse_config, platform_of
 from schedkit.model.images.content import Content
 from schedkit.model.images.manifests import Index, Manifest, NoSuchPlatform
-from schedkit.model.images.references import Descriptor, Platform, Reference
+from schedkit.model.images.references import Platform, Reference
 from schedkit.model.images.strictjson import InvalidDocument
+from schedkit.model.trust.verified import Admission
 from schedkit.oci.errors import Refused
 from schedkit.oci.images.ports import Source
 from schedkit.runtimes.image_content import ImageContent
@@ -25,9 +26,10 @@ class Fetchable:
     """An image for this machine of which nothing but its manifest and configuration was read."""
 
     reference: Reference  # with the digest that the name means now
+    named: Content  # what the name means: the manifest, or an index that lists it
     manifest: Content
     parsed: Manifest
-    config_data: bytes
+    config_document: Content
     config: ImageConfig
 
     @property
@@ -49,7 +51,10 @@ def find(source: Source, reference: Reference) -> Fetchable:
     except NoSuchPlatform as error:
         raise Problem(f"{reference} is not for this machine", why=str(error), remedy=_OTHER_IMAGE) from error
     _require_platform(reference, config.platform, wanted)
-    return Fetchable(reference.pinned(top.descriptor.digest), manifest, parsed, data, config)
+    if not 0 < len(parsed.layers) == len(config.rootfs.diff_ids):
+        raise Refused(f"{reference} cannot be used: its configuration lists other layers than its manifest")
+    pinned = reference.pinned(top.descriptor.digest)
+    return Fetchable(pinned, top, manifest, parsed, Content(parsed.config, data), config)
 
 
 def _for_platform(
@@ -69,13 +74,15 @@ def _require_platform(reference: Reference, offered: Platform, wanted: Platform)
         raise Problem(f"{reference} is not for this machine", why=why, remedy=_OTHER_IMAGE)
 
 
-def content(source: Source, found: Fetchable) -> ImageContent:
+def content(source: Source, found: Fetchable, admission: Admission) -> ImageContent:
     """The image as runtimes take it; layers are read from the source while they do."""
     repository = found.reference.repository
-    layers: dict[str, Descriptor] = {layer.digest: layer for layer in found.parsed.layers}
-
-    def read(digest: str) -> Iterator[bytes]:
-        return source.stream(repository, layers[digest])
-
-    name = f"{repository}@{found.manifest.descriptor.digest}"
-    return ImageContent(name, found.manifest.data, found.config_data, read)
+    return ImageContent(
+        str(repository),
+        found.manifest,
+        found.config_document,
+        found.parsed.layers,
+        found.config.rootfs.diff_ids,
+        partial(source.stream, repository),
+        admission,
+    )

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from schedkit.model.kernel.sched_ext import parse_version
-from schedkit.model.trust.verified import Verified
+from schedkit.model.trust.verified import Admission, AllowedUnsigned, Verified
 from schedkit.oci.images.ports import Source
 from schedkit.runtimes.port import Images
 from schedkit.schedctl.answers.progress import loading, tell
@@ -18,11 +18,11 @@ from schedkit.schedctl.source.trust import Trust
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """An image that the runtime has, and who vouches for it."""
+    """An image that the runtime has, and why it may run."""
 
     found: Fetchable
     image: str  # the runtime's name for it
-    signed: Verified | None  # None: nobody was asked
+    admission: Admission
     was_there: bool  # nothing had to be loaded
 
 
@@ -30,24 +30,31 @@ def prepare(source: Source, chosen: Chosen, trust: Trust | None, runtime: Images
     """Resolve, verify and load; refused before its first layer is fetched if it is for other machines."""
     tell(f"resolving {chosen.reference}")
     found = fetch.find(source, chosen.reference)
-    signed = trust.admit(source, found.reference) if trust else None
-    if signed:
-        tell(f"verified: signed by {signed.signer}")
-    return _load(runtime, source, found, signed)
+    return pull(runtime, source, found, _admit(source, found, trust))
 
 
-def _load(runtime: Images, source: Source, found: Fetchable, signed: Verified | None) -> Ready:
-    image = fetch.content(source, found)
+def _admit(source: Source, found: Fetchable, trust: Trust | None) -> Admission:
+    if trust is None:
+        return AllowedUnsigned("--allow-unsigned")
+    verified = trust.admit(source, found.reference, found.named)
+    tell(f"verified: signed by {verified.signer}")
+    return verified
+
+
+def pull(runtime: Images, source: Source, found: Fetchable, admission: Admission) -> Ready:
+    """Load the image into the runtime, unless that has it."""
+    image = fetch.content(source, found, admission)
     was_there = runtime.has_image(image.reference)
     if not was_there:
         tell(f"loading {image.reference}")
         runtime.load(image, loading)
-    return Ready(found, image.reference, signed, was_there)
+    return Ready(found, image.reference, admission, was_there)
 
 
 def warnings(ready: Ready, trust: Trust | None) -> list[str]:
     """What a user should know about an image that may be run all the same."""
-    unsigned = [] if ready.signed else [f"nobody was asked who signed {ready.found.reference}"]
+    is_signed = isinstance(ready.admission, Verified)
+    unsigned = [] if is_signed else [f"nobody was asked who signed {ready.found.reference}"]
     wanted, ours = parse_version(ready.found.min_kernel), parse_version(os.uname().release)
     old = (
         [f"the image asks for a kernel {ready.found.min_kernel} or newer; this is {os.uname().release}"]

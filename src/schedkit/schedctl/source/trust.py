@@ -18,6 +18,7 @@ from schedkit.oci.policy import root_files
 from schedkit.schedctl.settings.paths import data_folder, home
 
 if TYPE_CHECKING:
+    from schedkit.model.images.content import Content
     from schedkit.oci.images.ports import Source
     from schedkit.oci.sigstore.trusted_root import TrustedRoot
 
@@ -34,11 +35,14 @@ class Trust(msgspec.Struct, frozen=True):
     root_age_days: int | None  # None: the policy brought its own
     warnings: tuple[str, ...] = ()
 
-    def admit(self, source: Source, reference: Reference) -> Verified:
-        """As `verify`, but a verdict that was reached before is enough: for what is run again and again."""
+    def admit(self, source: Source, reference: Reference, content: Content | None = None) -> Verified:
+        """As `verify`, but a verdict that was reached before is enough: for what is run again and again.
+
+        `content` is what the reference means, if it was resolved before.
+        """
         from schedkit.oci.policy.verdict_cache import Verdicts, verify_once  # noqa: PLC0415 - `verify` does without
 
-        return verify_once(Verdicts(_kept_folder()), source, reference, self.policy, self.document)
+        return verify_once(Verdicts(_kept_folder()), source, reference, self.policy, self.document, content)
 
     def verify(self, source: Source, reference: Reference) -> Verified:
         """The proof that somebody trusted signed the image; raises `Refusal` or `RegistryError`."""

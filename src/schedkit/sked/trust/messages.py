@@ -74,9 +74,7 @@ def believe_process(attested: Attested, *, repository: str, wanted: str | None) 
     digest = Digest(attested.digest)
     if attested.repository != repository or wanted not in (None, digest):
         return None
-    return Verified(
-        digest, repository, attested.signer, attested.issuer, attested.time, attested.mode
-    )
+    return Verified(digest, repository, attested.signer, attested.issuer, attested.time, attested.mode)
 
 
 class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

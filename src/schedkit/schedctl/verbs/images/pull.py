@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from schedkit.model.trust.verified import signer_of
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.result import Result
@@ -45,7 +46,7 @@ def command(
         image=str(ready.found.reference),
         digest=str(ready.found.reference.digest),
         driver=settings.driver,
-        signer=ready.signed.signer if ready.signed else None,
+        signer=signer_of(ready.admission),
         loaded=not ready.was_there,
     )
     return answer(pulled, warnings(ready, trust))

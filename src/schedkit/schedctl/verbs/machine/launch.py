@@ -13,6 +13,7 @@ import click
 
 from schedkit.model.host.actions import Host, Refused
 from schedkit.model.host.run_stop import After
+from schedkit.model.trust.verified import signer_of
 from schedkit.runtimes.containers import Exit, State
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
@@ -163,7 +164,7 @@ def prepare_launch(
         asked.order,
         ready.found,
         image=ready.image,
-        signed=ready.signed,
+        admission=ready.admission,
         policy=asked.trust.policy_origin if asked.trust else None,
         root=wiring.ROOT,
     )
@@ -173,14 +174,14 @@ def prepare_launch(
 def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
     """What became of it, as the fields of a `SchedulerRun`."""
     kernel = stage.attached.kernel if stage.attached else None
-    name, found, signed = stage.name, launch.ready.found, launch.ready.signed
+    name, found, admission = stage.name, launch.ready.found, launch.ready.admission
     return {
         "name": name,
         "id": stage.id,
         "driver": launch.driver,
         "image": str(found.reference),
         "digest": str(found.reference.digest),
-        "signer": signed.signer if signed else None,
+        "signer": signer_of(admission),
         "confirmed": kernel is not None,
         "ops": kernel.ops if kernel else None,
         "enable_seq": kernel.enable_seq if kernel else None,

@@ -11,6 +11,7 @@ import msgspec
 from schedkit.model.host.actions import Host, Known, Refused
 from schedkit.model.host.run_stop import After
 from schedkit.model.host.switch_reset import Switch, Unchanged, Wanted, free_name, plan_switch
+from schedkit.model.trust.verified import signer_of
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
@@ -104,14 +105,14 @@ def _changed(launch: Launch, stage: Stage, decision: Switch, left: list[str]) ->
 
 
 def _unchanged(launch: Launch, host: Host, container: Known) -> Answer:
-    kernel, found, signed = host.observation.kernel, launch.ready.found, launch.ready.signed
+    kernel, found, admission = host.observation.kernel, launch.ready.found, launch.ready.admission
     done = SchedulerSwitched(
         name=container.name,
         id=container.id,
         driver=container.driver,
         image=str(found.reference),
         digest=container.digest,
-        signer=signed.signer if signed else None,
+        signer=signer_of(admission),
         confirmed=True,
         ops=kernel.ops,
         enable_seq=kernel.enable_seq,
