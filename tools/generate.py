@@ -1,6 +1,7 @@
 """Rewrites what is generated, or names what is outdated.
 
-That is JSON Schemas, the manual, the page of commands, compiled .proto files, and parts of documents.
+That is JSON Schemas, the manual, the page of commands, all words for users, compiled .proto files, and parts of
+documents.
 The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table
 that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file
 in src lies what it compiles to.
@@ -20,6 +21,7 @@ import commandpage
 import manpages
 import schemas
 import upkeep
+import words
 from recipestable import recipes_table
 from statustable import status_table
 from surfacetables import exit_codes_table, schemas_table, settings_table
@@ -70,7 +72,7 @@ def compiled(proto: Path) -> bytes:
 
 def generated(root: Path) -> dict[Path, bytes]:
     """Each generated file with its whole new content."""
-    whole = (schemas.generated, commandpage.generated, manpages.generated)
+    whole = (schemas.generated, commandpage.generated, manpages.generated, words.generated)
     texts = {}
     if (root / "src/schedkit").is_dir():
         texts = {file: text for write in whole for file, text in write(root).items()}
