@@ -1,7 +1,7 @@
 """Rewrites what is generated, or names what is outdated.
 
-That is JSON Schemas, the manual, the page of commands, all words for users, compiled .proto files, and parts of
-documents.
+That is JSON Schemas, the manual, the page of commands, all words for users, compiled .proto files, and
+parts of documents.
 The output of a command stands between `<!-- output of: COMMAND -->` and `<!-- end of output -->`, a table
 that follows from the code between `<!-- table: NAME -->` and `<!-- end of table -->`. Beside each .proto file
 in src lies what it compiles to.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedkit.model.images import manifests, strictjson
-from schedkit.model.images.content import Content, digest_of
-from schedkit.model.images.manifests import EMPTY_CONFIG, IMAGE_MANIFEST, Manifest
+from schedkit.model.images import manifests
+from schedkit.model.images.content import Content, content_of, digest_of
+from schedkit.model.images.manifests import EMPTY_CONFIG, Manifest, render_manifest
 from schedkit.model.images.references import Descriptor, Reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import Refused
@@ -35,15 +35,6 @@ def pack_artifact(data: bytes, media_type: str, *, title: str) -> Packed:
         ),
         data,
     )
-    config = Content(Descriptor(EMPTY_CONFIG, digest_of(_EMPTY), len(_EMPTY)), _EMPTY)
-    body = strictjson.encode(
-        {
-            "schemaVersion": 2,
-            "mediaType": IMAGE_MANIFEST,
-            "artifactType": media_type,
-            "config": config.descriptor,
-            "layers": [file.descriptor],
-        }
-    )
-    manifest = Content(Descriptor(IMAGE_MANIFEST, digest_of(body), len(body)), body)
-    return Packed((config, file), (manifest,))
+    config = content_of(_EMPTY, EMPTY_CONFIG)
+    manifest = render_manifest(config=config.descriptor, layers=[file.descriptor], artifact_type=media_type)
+    return Packed((config, file), (content_of(manifest),))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from schedkit.model.images import strictjson
 from schedkit.model.images.content import Content, digest_of
-from schedkit.model.images.manifests import IMAGE_INDEX, IMAGE_MANIFEST
+from schedkit.model.images.manifests import IMAGE_INDEX, IMAGE_MANIFEST, render_index, render_manifest
 from schedkit.model.images.references import Descriptor, Platform, Reference
 from schedkit.oci.images.ports import Target
 
@@ -78,20 +78,13 @@ def _pack_one(contents: Contents) -> Packed:
     tree = _root(contents)
     layer = _content(_LAYER, zlib.compress(tree, 9, wbits=_GZIP))
     config = _content(_CONFIG, strictjson.encode(_configuration(contents, digest_of(tree))))
-    body = {
-        "schemaVersion": 2,
-        "mediaType": IMAGE_MANIFEST,
-        "config": config.descriptor,
-        "layers": [layer.descriptor],
-    }
-    manifest = _content(IMAGE_MANIFEST, strictjson.encode(body), contents.platform)
+    body = render_manifest(config=config.descriptor, layers=[layer.descriptor])
+    manifest = _content(IMAGE_MANIFEST, body, contents.platform)
     return Packed((config, layer), (manifest,))
 
 
 def _index(manifests: Sequence[Content]) -> Content:
-    entries = [manifest.descriptor for manifest in manifests]
-    body = {"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": entries}
-    return _content(IMAGE_INDEX, strictjson.encode(body))
+    return _content(IMAGE_INDEX, render_index(manifest.descriptor for manifest in manifests))
 
 
 def _content(media_type: str, data: bytes, platform: Platform | None = None) -> Content:
