@@ -30,6 +30,15 @@ exit $code
 _AS_ANY_PROCESS = 'exec "$@"'
 
 
+_started: list[Daemon] = []
+
+
+def obituaries() -> list[tuple[str, str]]:
+    """The runtimes that have ended without being stopped: what became of each, and its last words."""
+    ended = [daemon for daemon in _started if daemon.exit_code() is not None]
+    return [(f"{each.name} ended by itself with {each.exit_code()}", each.last_words()) for each in ended]
+
+
 class Daemon:
     """A runtime in its folder, with a tmpfs at `storage`: an overlay cannot lie on every filesystem."""
 
@@ -53,12 +62,23 @@ class Daemon:
         log = self.folder / f"{self.name}.log"
         self._process = Process(command, log=log, env=env, tree=self._isolated)
         self._process.name = self.name
+        _started.append(self)
         self._process.await_ready(ready, timeout_s=_START_TIMEOUT_S)
 
     def stop(self) -> None:
         """End it; isolated, its containers end with it."""
+        if self in _started:
+            _started.remove(self)
         if self._process is not None:
             self._process.stop()
+
+    def exit_code(self) -> int | None:
+        """None while it runs, or before its start."""
+        return self._process.exit_code() if self._process is not None else None
+
+    def last_words(self) -> str:
+        """The end of what it wrote."""
+        return self._process.tail(60) if self._process is not None else ""
 
     def pids(self) -> set[int]:
         """The process ids, as this machine counts them, of everything that would end with it."""

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import pytest
 
-from rig import cache, processes, tiers
+from rig import cache, daemons, processes, tiers
 from rig.errors import RigError, Unavailable
 
 IN_GUEST = "RIG_GUEST_REPORTS"  # set only inside a guest: the file for its reports
@@ -193,7 +193,17 @@ def pytest_runtest_makereport(
         report.longrepr = (path, line or 0, f"Skipped: {error}")
         # an attribute, because reports travel from guests to the host as JSON
         report.unavailable = astuple(error)  # type: ignore[attr-defined]  # reports carry what plugins add
+    if report.failed:
+        report.sections += [*daemons.obituaries(), *_kernel_log()]
     return report
+
+
+def _kernel_log() -> list[tuple[str, str]]:
+    """The end of a guest's own; the host's is about everything but tests."""
+    if not _in_guest():
+        return []
+    lines = processes.run(["dmesg"], check=False).stdout.splitlines()
+    return [("the end of the kernel's log", "\n".join(lines[-40:]))]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

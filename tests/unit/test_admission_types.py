@@ -45,7 +45,7 @@ def lines_that_mypy_refuses(folder: Path, lines: list[str]) -> set[str]:
     file = folder / "attempts.py"
     file.write_text(HEAD + "".join(f"    {line}\n" for line in lines))
     # silent about what it imports: the tree itself is checked by `make check`
-    command = [
+    command: list[str | Path] = [
         sys.executable,
         "-m",
         "mypy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def publish(folder: Path, **config: object) -> Counting:
     said = {"os": "linux", "architecture": HERE, "rootfs": {"diff_ids": [layer.descriptor.digest]}} | config
     document = content_of(json.dumps(said).encode(), CONFIG)
     for part in (layer, document):
-        layout.push_blob(NAME.repository, part.descriptor, lambda part=part: [part.data])
+        layout.push_blob(NAME.repository, part.descriptor, partial(list[bytes], [part.data]))
     manifest = manifests.render_manifest(config=document.descriptor, layers=(layer.descriptor,))
     layout.push_manifest(NAME.repository, content_of(manifest), tag="1")
     return layout

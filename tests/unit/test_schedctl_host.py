@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from rig import polling
+from rig.contents import UNSIGNED
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.host.actions import AwaitFree, Discard, Known, Stop
 from schedkit.model.host.ownership import Leftovers, SchedulerMap
@@ -538,9 +539,12 @@ def test_doctor_and_run_mean_the_same_images(tmp_path: Path) -> None:
     tracing.mkdir(parents=True)
     (tracing / "available_events").touch()
     part = Descriptor("application/octet-stream", digest, 0)
-    found = Fetchable(chosen.reference.pinned(digest), Content(part, b""), Manifest(2, part), b"", own)
+    empty = Content(part, b"")
+    found = Fetchable(chosen.reference.pinned(digest), empty, empty, Manifest(2, part), empty, own)
 
-    spec = container_spec.specify(chosen, Order(), found, image="x", signed=None, policy=None, root=tmp_path)
+    spec = container_spec.specify(
+        chosen, Order(), found, image="x", admission=UNSIGNED, policy=None, root=tmp_path
+    )
 
     assert "/sys/kernel/tracing" in {mount.target for mount in spec.mounts}
     assert imageneeds.describe(chosen, Inspected(digest, (), own, ())).reads_tracing

@@ -25,8 +25,8 @@ from schedkit.schedctl.verbs.machine.launch import Asked, Launch, describe, stan
 
 FIFO = parse_reference("registry.example/fifo")
 # of a manifest and its content nothing is asked here
-FOUND = Fetchable(FIFO, *cast("tuple[Any, Any, Any]", (None,) * 3), ImageConfig("amd64", "linux"))
-READY = Ready(FOUND, "image", signed=None, was_there=True)
+FOUND = Fetchable(FIFO, *cast("tuple[Any, Any, Any, Any]", (None,) * 4), ImageConfig("amd64", "linux"))
+READY = Ready(FOUND, "image", UNSIGNED, was_there=True)
 
 
 def test_what_is_stopped_gets_the_time_that_was_said() -> None:

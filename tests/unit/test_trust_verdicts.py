@@ -29,11 +29,11 @@ from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, U
 from schedkit.oci.policy.verdict_cache import (
     Verdicts,
     beliefs,
+    believe_kept,
     default_folder,
-    from_json,
-    to_json,
     verify_once,
 )
+from schedkit.sked.trust.messages import attest, believe_process
 
 NOBODY = 65534
 VERIFIER = (
@@ -282,12 +282,24 @@ def test_a_trusted_root_that_is_none_is_a_refusal(verdicts: Verdicts, made: Made
     assert refused.value.step is Step.RULE
 
 
-def test_a_verdict_can_be_handed_to_the_process_that_asked(verdicts: Verdicts, made: Made) -> None:
+def test_a_verdict_is_believed_about_what_it_was_reached_for(verdicts: Verdicts, made: Made) -> None:
     verified, believed = kept(verdicts, made), beliefs(by_identity(made), made.root)
-    sent = to_json(verified, believed)
+    [file] = verdicts.folder.glob("*.json")
+    data = file.read_bytes()
 
-    assert from_json(sent, made.digest, verified.repository, believed) == verified
-    assert from_json(sent, made.digest, verified.repository, "something else") is None
+    assert believe_kept(data, made.digest, verified.repository, believed) == verified
+    assert believe_kept(data, made.digest, verified.repository, "something else") is None
+    assert believe_kept(data, made.digest, "registry.example/another", believed) is None
+
+
+def test_a_verdict_can_be_handed_to_the_process_that_asked(verdicts: Verdicts, made: Made) -> None:
+    verified = kept(verdicts, made)
+    sent, repository = attest(verified), verified.repository
+
+    assert believe_process(sent, repository=repository, wanted=None) == verified
+    assert believe_process(sent, repository=repository, wanted=str(made.digest)) == verified
+    assert believe_process(sent, repository="registry.example/another", wanted=None) is None
+    assert believe_process(sent, repository=repository, wanted="sha256:" + "0" * 64) is None
 
 
 def test_another_repository_wants_another_verdict(verdicts: Verdicts, made: Made) -> None:

@@ -133,8 +133,8 @@ def _apply(rpc: Calls, layer: Descriptor, diff_id: str, mounts: object, held: st
 
 def _references(image: ImageContent) -> dict[str, str]:
     """What the collector must keep along with a manifest."""
-    layers = {f"containerd.io/gc.ref.content.l.{i}": one.digest for i, one in enumerate(image.layers)}
-    return {"containerd.io/gc.ref.content.config": image.config.descriptor.digest} | layers
+    parts = [("config", image.config.descriptor), *((f"l.{i}", one) for i, one in enumerate(image.layers))]
+    return {f"containerd.io/gc.ref.content.{name}": str(part.digest) for name, part in parts}
 
 
 def _name(rpc: Calls, reference: str, manifest: Descriptor, held: str) -> None:
