@@ -18,7 +18,7 @@ from rig.registry import Kind, Pushed, Registry
 from rig.trustrules import BY_KEY, KEY_FILE
 from schedkit.sked.trust import confined
 from schedkit.sked.trust.messages import Answer, Request
-from schedkit.sked.trust.verdict_book import LIMITS, VERIFIER
+from schedkit.sked.trust.verifications import LIMITS, VERIFIER
 
 Push = Callable[[Registry], Pushed]
 

@@ -44,9 +44,9 @@ class AgendaMachine(RuleBasedStateMachine):
         self.wanted: dict[str, float] = {}
         self.busy: set[str] = set()
 
-    @rule(key=KEYS, after_s=SECONDS)
-    def add(self, key: str, after_s: int) -> None:
-        self.agenda.add(key, self.now, after_s=after_s)
+    @rule(key=KEYS, after_s=SECONDS, urgent=st.booleans())
+    def add(self, key: str, after_s: int, urgent: bool) -> None:
+        self.agenda.add(key, self.now, after_s=after_s, urgent=urgent)
         self.wanted[key] = min(self.now + after_s, self.wanted.get(key, float("inf")))
 
     @rule(seconds=SECONDS)
@@ -119,6 +119,19 @@ def test_a_spaced_key_waits_for_its_time_unless_it_is_urgent() -> None:
     assert agenda.next_due(9) == 10
     agenda.add("a", 9, urgent=True)
     assert agenda.pop(9) == "a"
+
+
+def test_what_is_urgent_takes_turns_with_all_the_others() -> None:
+    agenda: Agenda[str] = Agenda()
+    for key in ("a", "b", "c", "d"):
+        agenda.add(key, 0)
+    assert agenda.pop(0) == "a"
+    for key in ("c", "x", "a"):  # one in line, a new one, and one that is worked on
+        agenda.add(key, 1, urgent=True)
+    assert agenda.waiting == 5
+    agenda.done("a", 1)
+
+    assert [agenda.pop(1) for _ in range(6)] == ["c", "b", "x", "d", "a", None]
 
 
 def test_spacing_remembers_no_key_for_longer_than_it_needs() -> None:

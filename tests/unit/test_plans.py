@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from dataclasses import replace
-from typing import Any, assert_never
 
 import msgspec
 import pytest
@@ -24,7 +22,7 @@ from rig.cases import (
     through_json,
     waiting,
 )
-from rig.plans import plan
+from rig.plans import carried_out, plan, served
 from schedkit.model.api.daemonset import DaemonSet, OwnerReference
 from schedkit.model.api.pod_fields import (
     Affinity,
@@ -34,87 +32,13 @@ from schedkit.model.api.pod_fields import (
     NodeSelectorTerm,
 )
 from schedkit.model.api.pods import Pod
-from schedkit.model.api.schedext import SchedExt, SchedExtSpec, SchedExtStatus
+from schedkit.model.api.schedext import SchedExt, SchedExtSpec
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation
 from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet
 from schedkit.model.deploy.render import legacy_template, render
 from schedkit.model.deploy.rivals import Rivals
-from schedkit.model.report.plan import Action, RecordEvent, WriteStatus
-
-
-def carried_out(seen: Observation, actions: tuple[Action, ...]) -> Observation:
-    """What is seen after the actions, before anyone else did anything."""
-    for action in actions:
-        seen = _after(seen, action)
-    return seen
-
-
-def _after(seen: Observation, action: Action) -> Observation:
-    match action:
-        case CreateDaemonSet(body):
-            meta = msgspec.structs.replace(body.metadata, uid="a new one", generation=1)
-            return replace(seen, daemon_set=_served(msgspec.structs.replace(body, metadata=meta)))
-        case PatchDaemonSet():
-            assert seen.daemon_set is not None
-            return replace(seen, daemon_set=_patched(seen.daemon_set, action))
-        case DeleteDaemonSet():
-            return replace(seen, daemon_set=None)
-        case WriteStatus(status=status):
-            stored = msgspec.convert(through_json(status), SchedExtStatus)
-            return replace(seen, schedext=msgspec.structs.replace(seen.schedext, status=stored))
-        case RecordEvent():
-            return seen
-        case _:
-            assert_never(action)
-
-
-def _served(body: DaemonSet) -> DaemonSet:
-    return msgspec.convert(_with_defaults(through_json(body)), DaemonSet)
-
-
-def _with_defaults(document: Any) -> Any:  # noqa: ANN401 - JSON
-    """What the API server fills in; tests/cluster proves that it does."""
-    spec = document["spec"]
-    strategy = spec.setdefault("updateStrategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = {"maxUnavailable": 1, "maxSurge": 0}
-        strategy["rollingUpdate"] = rolling | (strategy.get("rollingUpdate") or {})
-    for container in spec["template"]["spec"]["containers"]:
-        moves = container["image"].rpartition("/")[2].partition(":")[2] == "latest"
-        is_bare = not any(mark in container["image"] for mark in ":@")
-        container.setdefault("imagePullPolicy", "Always" if moves or is_bare else "IfNotPresent")
-        container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("resources", {})
-    return document
-
-
-def _patched(observed: DaemonSet, action: PatchDaemonSet) -> DaemonSet:
-    """As the API server does it: a changed spec is a new generation."""
-    old = through_json(observed)
-    new = copy.deepcopy(old)
-    for operation in action.body:
-        _apply(new, operation)
-    if _with_defaults(new)["spec"] != old["spec"]:
-        new["metadata"]["generation"] += 1
-    return msgspec.convert(new, DaemonSet)
-
-
-def _apply(document: Any, operation: Operation) -> None:  # noqa: ANN401 - JSON
-    *parents, last = operation.path.removeprefix("/").split("/")
-    for parent in parents:
-        document = document[int(parent) if isinstance(document, list) else parent]
-    value = through_json(operation).get("value")
-    match document, operation.op:
-        case dict(), "remove":
-            del document[last]
-        case dict(), _:
-            document[last] = value
-        case list(), "remove":
-            del document[int(last)]
-        case list(), _:
-            document.insert(len(document) if last == "-" else int(last), value)
-
+from schedkit.model.report.plan import RecordEvent, WriteStatus
 
 # One thing at a time
 
@@ -401,7 +325,7 @@ def of_spec(spec: SchedExtSpec) -> SchedExt:
 def test_a_plan_that_was_carried_out_leaves_nothing_to_do(
     wanted: SchedExtSpec, before: SchedExtSpec | None, pods: list[Pod], foreign: bool
 ) -> None:
-    existing = None if before is None else _served(daemon_set(of_spec(before), desired=len(pods)))
+    existing = None if before is None else served(daemon_set(of_spec(before), desired=len(pods)))
     if existing is not None and foreign:
         nobody = msgspec.structs.replace(existing.metadata, owner_references=())
         existing = msgspec.structs.replace(existing, metadata=nobody)
@@ -418,7 +342,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(
 def test_a_carried_out_plan_leaves_the_daemon_set_that_was_asked_for(
     wanted: SchedExtSpec, before: SchedExtSpec
 ) -> None:
-    seen = observation(of_spec(wanted), daemon_set=_served(daemon_set(of_spec(before))))
+    seen = observation(of_spec(wanted), daemon_set=served(daemon_set(of_spec(before))))
 
     after = carried_out(seen, plan(seen)).daemon_set
 

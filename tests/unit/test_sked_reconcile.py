@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import cProfile
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,8 +25,12 @@ from schedkit.kube.controller import DONE, Result, serve
 from schedkit.kube.errors import FencedError
 from schedkit.kube.events import Recorder
 from schedkit.kube.resources import Key, key_of
+from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.schedext import SchedExtStatus
+from schedkit.model.deploy.admission import vet
+from schedkit.model.deploy.patch import differences
 from schedkit.model.deploy.plan import CreateDaemonSet
+from schedkit.model.deploy.render import render
 from schedkit.model.trust.rules import TrustMode
 from schedkit.sked import reconcile
 from schedkit.sked.cache import Cluster
@@ -33,7 +38,7 @@ from schedkit.sked.manager import command
 from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.settings import Settings
 from schedkit.sked.trust.rules_folder import RuleFolder
-from schedkit.sked.trust.verdict_book import Access, Verifications
+from schedkit.sked.trust.verifications import Access, Verifications
 from schedkit.sked.wiring import Manager
 
 Reply: TypeAlias = Callable[[JsonObject], bytes]
@@ -250,6 +255,39 @@ def test_what_a_manager_writes_waits_for_its_lease() -> None:
         assert server.asked == []
 
     play(scenario)
+
+
+@pytest.mark.parametrize("work", ["deploy", "report"])
+@pytest.mark.parametrize(
+    ("there", "args", "counts"),
+    [
+        pytest.param(None, (), (1, 1, 0), id="there is no DaemonSet yet"),
+        pytest.param(daemon_set(schedext("scx")), (), (1, 1, 1), id="all is as it should be"),
+        pytest.param(daemon_set(schedext("scx")), ("--new",), (1, 1, 1), id="the spec changed"),
+    ],
+)
+def test_one_reconcile_vets_renders_and_compares_once(
+    work: str, there: DaemonSet | None, args: tuple[str, ...], counts: tuple[int, ...]
+) -> None:
+    asked, profile = schedext("scx", args=args), cProfile.Profile()
+
+    async def scenario() -> None:
+        written = json.dumps(through_json(daemon_set(asked))).encode()
+        api = Api(daemon_sets=[answer(written)])
+        async with faultproxy.scripted(api.answer) as server, Client(Connection(server.url)) as client:
+            cluster = Cluster(client)
+            cluster.schedexts.store.put(asked)
+            if there is not None:
+                cluster.daemon_sets.store.put(there)
+            recorder = Recorder(client, controller="c", instance="i")
+            reconciler = Reconciler(cluster, client, recorder, unverified())
+            profile.enable()
+            await getattr(reconciler, work)(key_of(asked))
+            profile.disable()
+
+    play(scenario)
+    called = {each.code: each.callcount for each in profile.getstats()}
+    assert tuple(called.get(each.__code__, 0) for each in (vet, render, differences)) == counts
 
 
 async def _flushed(recorder: Recorder, until: Callable[[], bool]) -> None:

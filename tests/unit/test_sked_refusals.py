@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schedkit.kube.errors import FencedError, KubeError, UnavailableError, failure, read_status
-from schedkit.sked.reconcile import refusal_of
+from schedkit.model.deploy.plan import refusal_of
+from schedkit.sked.reconcile import failed_write
 
 BROKEN = failure(500, read_status(b"failed calling webhook"))
 ENDING = b'{"message": "it ends", "details": {"causes": [{"reason": "NamespaceTerminating"}]}}'
@@ -33,9 +34,10 @@ ENDING = b'{"message": "it ends", "details": {"causes": [{"reason": "NamespaceTe
 def test_users_are_told_what_the_server_has_against_their_scheduler_and_not_how_we_reach_it(
     error: KubeError, told: str | None
 ) -> None:
-    assert refusal_of(error, again=True) == told
+    assert refusal_of(failed_write(error), again=True) == told
 
 
 def test_a_server_that_broke_says_something_about_a_daemon_set_only_if_it_breaks_again() -> None:
-    assert refusal_of(BROKEN, again=False) is None
-    assert refusal_of(failure(403, read_status(b'{"message": "no"}')), again=False) == "no"
+    assert refusal_of(failed_write(BROKEN), again=False) is None
+    quota = failed_write(failure(403, read_status(b'{"message": "no"}')))
+    assert refusal_of(quota, again=False) == "no"

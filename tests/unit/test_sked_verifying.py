@@ -17,16 +17,18 @@ from rig.cases import daemon_set, observation, schedext
 from rig.trustrules import MountedRules
 from schedkit.kube.resources import Key
 from schedkit.model.api.conditions import Reason
+from schedkit.model.deploy.admission import question_of
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import render
 from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.images.references import Digest
 from schedkit.model.trust.rules import TrustMode, built_in_rules, parse_rules
+from schedkit.model.trust.rules_in_force import RulesInForce
 from schedkit.sked.trust import rules_process
 from schedkit.sked.trust.confined import BrokenOffError, Limits, environment
 from schedkit.sked.trust.messages import Reading
 from schedkit.sked.trust.rules_folder import RuleFolder
-from schedkit.sked.trust.verdict_book import Access, Verifications, understood
+from schedkit.sked.trust.verifications import Access, Verifications, understood
 
 IMAGE = "registry.example/scheds/rusty:v1"
 GOOD, OTHER = Digest("sha256:" + "a" * 64), Digest("sha256:" + "b" * 64)
@@ -145,7 +147,14 @@ def asked(verifications: Verifications, image: str | None = None) -> Observation
     there = None
     if image is not None:
         there = msgspec.structs.replace(daemon_set(owner), spec=render(owner, image).spec)
-    return verifications.complete(KEY, observation(owner, daemon_set=there))
+    return look_and_ask(verifications, KEY, observation(owner, daemon_set=there))
+
+
+def look_and_ask(verifications: Verifications, key: Key, at: Observation) -> Observation:
+    """As a reconcile does it."""
+    seen = verifications.look(key, at)
+    verifications.ask(key, question_of(seen))
+    return seen
 
 
 def made(
@@ -203,7 +212,7 @@ def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path
         verifications.listen(told.append)
         other = Key("default", "other")
         asked(verifications)
-        verifications.complete(other, observation(schedext("other", sched=IMAGE), daemon_set=None))
+        look_and_ask(verifications, other, observation(schedext("other", sched=IMAGE), daemon_set=None))
 
         await verifications.verify(KEY)
         await verifications.verify(other)
@@ -218,23 +227,23 @@ def test_who_asked_is_told_once_and_the_same_question_costs_one_process(tmp_path
 def ask(verifications: Verifications, name: str, namespace: str = "default") -> None:
     """For a SchedExt of that name, about an image of its own."""
     owner = schedext(name, namespace=namespace, sched=f"registry.example/{name}:v1")
-    verifications.complete(Key(namespace, name), observation(owner, daemon_set=None))
+    look_and_ask(verifications, Key(namespace, name), observation(owner, daemon_set=None))
 
 
 @asynccontextmanager
 async def at_work(verifications: Verifications) -> AsyncIterator[None]:
-    """Both queues are worked on for the length of the block."""
-    workers = [asyncio.create_task(each.run()) for each in verifications.controllers]
+    """The queue is worked on for the length of the block."""
+    worker = asyncio.create_task(verifications.controller.run())
     try:
         yield
     finally:
-        for each in workers:
-            each.cancel()
-        await asyncio.wait(workers)
+        worker.cancel()
+        await asyncio.wait([worker])
 
 
 def test_what_is_new_does_not_wait_behind_what_was_asked_before() -> None:
     done: list[str] = []
+    told: dict[Key, int] = {}  # after how many answers
 
     async def play() -> None:
         verifications = Verifications(
@@ -244,16 +253,15 @@ def test_what_is_new_does_not_wait_behind_what_was_asked_before() -> None:
             command=("true",),
             observe=lambda controller, *_: done.append(controller),
         )
+        verifications.listen(lambda key: told.update({key: len(done)}) if key not in told else None)
         for number in range(10):
             ask(verifications, f"old-{number}")
         async with at_work(verifications):
-            await polling.soon(
-                lambda: done.count("reverification") > 15, "old ones are asked again and again"
-            )
+            await polling.soon(lambda: len(done) > 25, "old ones are asked again and again")
             before = len(done)
             ask(verifications, "new")
-            await polling.soon(lambda: "verification" in done[before:], "the new one is answered")
-            assert done[before:].index("verification") <= 2
+            await polling.soon(lambda: Key("default", "new") in told, "the new one is answered")
+            assert told[Key("default", "new")] - before <= 2
 
     asyncio.run(play())
 
@@ -307,7 +315,7 @@ def test_rules_are_read_when_no_verifier_runs(tmp_path: Path) -> None:
 
         mounted.write({"rules.yaml": b"mode: enforce\n"})
         folder = RuleFolder(mounted.folder, TrustMode.ENFORCE, read_slowly, turn=turn)
-        folder.rules = built_in_rules(TrustMode.ENFORCE)
+        folder.in_force = RulesInForce(built_in_rules(TrustMode.ENFORCE))
         verifications = Verifications(
             folder, Access(), interval_s=600, command=verifier(DISTRUSTS), turn=turn
         )
@@ -341,12 +349,23 @@ def test_who_does_not_answer_is_asked_ever_later_up_to_a_limit() -> None:
     assert max(waits) <= 3 * 0.04
 
 
+def test_a_look_asks_nobody() -> None:
+    async def play() -> None:
+        verifications = made("raise SystemExit")
+        seen = verifications.look(KEY, observation(schedext(sched=IMAGE), daemon_set=None))
+
+        assert (seen.verdict, verifications.controller.queue.depth) == (None, 0)
+        assert (await verifications.verify(KEY)).after_s is None
+
+    asyncio.run(play())
+
+
 def test_off_asks_nobody() -> None:
     async def play() -> None:
         verifications = made("raise SystemExit", mode=TrustMode.OFF)
         asked(verifications)
 
-        assert [each.queue.depth for each in verifications.controllers] == [0, 0]
+        assert verifications.controller.queue.depth == 0
         assert (await verifications.verify(KEY)).after_s is None
 
     asyncio.run(play())
@@ -396,9 +415,9 @@ def test_what_was_verified_before_is_remembered_until_the_policy_is_another(tmp_
             await verifications.verify(KEY)
         assert [each.verified.digest for each in asked(verifications).vouched] == [OTHER, GOOD]
 
-        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.WARN)
+        folder.in_force = RulesInForce(parse_rules({"policy": {}}, str.encode, TrustMode.WARN))
         assert asked(verifications).vouched == ()
-        folder.rules = built_in_rules(TrustMode.WARN)
+        folder.in_force = RulesInForce(built_in_rules(TrustMode.WARN))
         assert asked(verifications).vouched == (), "nobody looked meanwhile"
 
     asyncio.run(play())
@@ -409,11 +428,11 @@ def test_a_question_outlives_rules_that_change_and_change_back() -> None:
         folder = RuleFolder(None, TrustMode.ENFORCE)
         verifications = Verifications(folder, Access(), interval_s=600, command=verifier(DISTRUSTS))
         asked(verifications)
-        first = folder.rules
+        first = folder.in_force
 
-        folder.rules = parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE)
+        folder.in_force = RulesInForce(parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE))
         assert (await verifications.verify(KEY)).after_s == 1, "nobody else would look again"
-        folder.rules = first
+        folder.in_force = first
         await verifications.verify(KEY)
 
         assert isinstance(asked(verifications).verdict, Distrusted)

@@ -33,9 +33,9 @@ from schedkit.model.api.schedext import (
     SchedExtStatus,
     Verification,
 )
-from schedkit.model.deploy.admission import question_of, vet
+from schedkit.model.deploy.admission import Vetted, question_of
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, plan_daemon_set
+from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, decide
 from schedkit.model.deploy.verdicts import Distrusted, Question, Undecided, Verdict
 from schedkit.model.images.references import Digest, parse_reference
 from schedkit.model.report.fleet import Fleet
@@ -66,20 +66,28 @@ def seen(
 
 def rendered(at: Observation) -> str | None:
     """The image that would be written; None: nothing is."""
-    for write in plan_daemon_set(at):
-        match write:
-            case CreateDaemonSet(body):
-                return body.spec.template.spec.containers[0].image
-            case PatchDaemonSet(operations=operations):
-                images = [each.value for each in operations if each.path.endswith("/image")]
-                return images[0] if images else "as it is"
-            case DeleteDaemonSet():
-                return "nothing: what runs is ended"
+    match decide(at).write:
+        case CreateDaemonSet(body):
+            return body.spec.template.spec.containers[0].image
+        case PatchDaemonSet(operations=operations):
+            images = [each.value for each in operations if each.path.endswith("/image")]
+            return images[0] if images else "as it is"
+        case DeleteDaemonSet():
+            return "nothing: what runs is ended"
     return None
 
 
+def vet(at: Observation) -> Vetted:
+    return decide(at).vetted
+
+
+def status_of(at: Observation) -> SchedExtStatus:
+    """Without a word about nodes."""
+    return compute_status(at, decide(at), Fleet())
+
+
 def answers(at: Observation) -> dict[str, tuple[str, str]]:
-    conditions = compute_status(at, Fleet()).conditions
+    conditions = status_of(at).conditions
     return {each.type: (str(each.status), each.reason) for each in conditions}
 
 
@@ -391,7 +399,7 @@ def test_runtimes_that_name_the_manifest_of_a_platform_run_what_was_verified() -
 def test_whoever_is_held_back_can_still_be_suspended() -> None:
     at = seen(ENFORCE, UNTRUSTED, has=PINNED, suspend=True)
 
-    assert [type(write) for write in plan_daemon_set(at)] == [DeleteDaemonSet]
+    assert isinstance(decide(at).write, DeleteDaemonSet)
 
 
 def test_what_is_held_back_is_not_deployed_and_the_refusal_says_why_everywhere() -> None:
@@ -424,7 +432,7 @@ def test_a_new_manager_takes_no_earlier_answer_back_while_it_asks_again() -> Non
     at = replace(at, pods=(pod(container=running(), image=PINNED),))
 
     assert (vet(at).verified.reason, vet(at).signer) == (Reason.VERIFIED, "ci@example")
-    assert compute_status(at, Fleet()).verification == Verification(policy=ENFORCE.fingerprint, digest=GOOD)
+    assert status_of(at).verification == Verification(policy=ENFORCE.fingerprint, digest=GOOD)
 
 
 def test_a_new_manager_takes_no_answer_back_where_runtimes_name_manifests_of_platforms() -> None:
@@ -432,11 +440,11 @@ def test_a_new_manager_takes_no_answer_back_where_runtimes_name_manifests_of_pla
     arm = Digest(f"sha256:{'c' * 64}")
     before = replace(trusted(), parts=frozenset({NEWER, arm}))
     at = replace(by_tag(pulled(RUNS_OTHER), pod("node-2", pulled(f"x@{arm}"), image=IMAGE)), verdict=before)
-    written = compute_status(at, Fleet())
+    written = status_of(at)
     assert written.verification == Verification(policy=WARN.fingerprint, digest=GOOD, parts=(NEWER, arm))
 
     restarted = replace(at, verdict=None, schedext=msgspec.structs.replace(at.schedext, status=written))
-    again = compute_status(restarted, Fleet())
+    again = status_of(restarted)
 
     assert (answers(restarted)["Verified"], again.signer) == (("True", "Verified"), "ci@example")
     assert (again.verification, again.conditions) == (written.verification, written.conditions)
@@ -453,7 +461,7 @@ def test_a_status_keeps_no_more_of_what_pods_run_than_its_schema_has_room_for() 
     pods = (pod(f"node-{number}", each, image=IMAGE) for number, each in enumerate(others, 2))
     at = replace(by_tag(first, *pods), verdict=replace(trusted(), parts=frozenset(digests)))
 
-    found = compute_status(at, Fleet()).verification
+    found = status_of(at).verification
 
     assert found is not None
     assert found.parts == tuple(digests[:MAX_PARTS])
@@ -480,12 +488,12 @@ def test_an_earlier_answer_does_not_stand_where(asked: SchedExt, image: str) -> 
     at = replace(seen(ENFORCE, has=PINNED), schedext=asked, pods=(pod(container=running(), image=image),))
 
     assert (answers(at)["Verified"], vet(at).signer) == (("Unknown", "Verifying"), "")
-    assert compute_status(at, Fleet()).verification is None
+    assert status_of(at).verification is None
 
 
 def test_a_status_says_which_policy_decided_and_about_what() -> None:
     by_it = [
-        compute_status(seen(*case), Fleet()).verification
+        status_of(seen(*case)).verification
         for case in ((WARN, trusted()), (WARN, UNTRUSTED), (WARN, OUTAGE), (OFF, None), (None, None))
     ]
 
@@ -563,7 +571,7 @@ def test_a_key_of_the_rules_that_does_nothing_yet_is_told_with_every_answer_abou
 
 
 def acceptance(at: Observation) -> str:
-    conditions = compute_status(at, Fleet()).conditions
+    conditions = status_of(at).conditions
     return next(each.message for each in conditions if each.type == "Accepted")
 
 

@@ -55,17 +55,17 @@ class Client:
         patience: Patience | None = None,
         user_agent: str = "schedkit",
         observe: Observer | None = None,
+        fence: Fence = no_fence,
+        transport: Transport | None = None,
     ) -> None:
         self.namespace = connection.namespace
-        self._patience = patience or Patience()
-        self._fence: Fence = no_fence
-        self._transport = Transport(connection, user_agent=user_agent, observe=observe)
+        self._connection, self._fence, self._patience = connection, fence, patience or Patience()
+        self._transport = transport or Transport(connection, user_agent=user_agent, observe=observe)
 
     def fenced(self, fence: Fence, *, patience: Patience | None = None) -> Client:
         """The same connections, with each request asking that fence right before it is sent."""
-        view = object.__new__(type(self))
-        view.__dict__ |= self.__dict__ | {"_fence": fence, "_patience": patience or self._patience}
-        return view
+        patience = patience or self._patience
+        return Client(self._connection, patience=patience, fence=fence, transport=self._transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -43,7 +43,7 @@ class KeyedQueue(Generic[K]):
         return self._agenda.overdue
 
     def add(self, key: K, *, after_s: float = 0, urgent: bool = False) -> None:
-        """Have it worked on, at once or later; `urgent` ignores the spacing."""
+        """Have it worked on, at once or later; `urgent` ignores the spacing and has a line of its own."""
         self._agenda.add(key, time.monotonic(), after_s=after_s, urgent=urgent)
         self._wake()
 

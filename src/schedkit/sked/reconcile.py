@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Generator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import assert_never
@@ -32,12 +31,22 @@ from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet, OwnedMeta
 from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import SchedExt
-from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, plan_daemon_set
-from schedkit.model.report.plan import Action, Plan, RecordEvent, WriteStatus, reporting
+from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
+from schedkit.model.deploy.plan import (
+    CreateDaemonSet,
+    DeleteDaemonSet,
+    FailedWrite,
+    PatchDaemonSet,
+    WriteFailure,
+    decide,
+    refusal_of,
+)
+from schedkit.model.report.fleet import Fleet, Survey, survey
+from schedkit.model.report.node_checks import NodeState
+from schedkit.model.report.plan import Action, RecordEvent, WriteStatus, plan_report
 from schedkit.sked.cache import Cluster
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
-from schedkit.sked.trust.verdict_book import Verifications
+from schedkit.sked.trust.verifications import Verifications
 
 _log = structlog.get_logger()
 
@@ -49,6 +58,7 @@ _STATUS_SPACING_S = 1.0
 YIELDS_S = 10.0
 # what no watch shows is looked at that often
 LOOK_AGAIN_S = 10.0
+_PODS_AT_ONCE = 500  # are judged without a pause: some ten milliseconds
 
 
 class Reconciler:
@@ -85,7 +95,7 @@ class Reconciler:
     @property
     def controllers(self) -> tuple[Controller[Key], ...]:
         """All that work on SchedExts, the more urgent first."""
-        return (self.deploying, self.reporting, *self._verifications.controllers)
+        return (self.deploying, self.reporting, self._verifications.controller)
 
     # Observe
 
@@ -109,7 +119,7 @@ class Reconciler:
         key = key_of(changed)
         for other in self._cluster.rivals.update(key, new):
             self._wake_reporting(other, at_once=True)
-        if old is None or new is None or not _asks_the_same(old, new):
+        if old is None or new is None or not asks_the_same(old, new):
             self.deploying.queue.add(key)
         else:
             self._wake_reporting(key)
@@ -118,7 +128,7 @@ class Reconciler:
         changed = new or old
         if changed is None or (key := key_of(changed)) not in self._cluster.schedexts.store:
             return
-        if old is None or new is None or not _is_the_same(old, new):
+        if old is None or new is None or not is_written_the_same(old, new):
             self.deploying.queue.add(key)
         else:
             self._wake_reporting(key)
@@ -126,12 +136,13 @@ class Reconciler:
     def _wake_reporting(self, key: Key, *, at_once: bool = False) -> None:
         """Report soon; a moment later while the DaemonSet's controller has yet to have its say."""
         if key in self._tried and key in self._cluster.schedexts.store:
-            is_seen = at_once or _controller_has_seen(self._cluster.daemon_set(key))
+            daemon_set = self._cluster.daemon_set(key)
+            is_seen = at_once or daemon_set is None or daemon_set.is_seen_by_its_controller
             self.reporting.queue.add(key, after_s=0 if is_seen else _DAEMON_SET_SETTLES_S)
 
     def _observe(self, key: Key) -> Observation | None:
         seen = self._cluster.observe(key, dt.datetime.now(dt.UTC), self._refusals.get(key))
-        return self._verifications.complete(key, seen) if seen else None
+        return self._verifications.look(key, seen) if seen else None
 
     # Decide and act
 
@@ -142,9 +153,11 @@ class Reconciler:
         if observation is None:
             self._forget(key)
             return DONE
+        decision = decide(observation)
+        self._verifications.ask(key, decision.question)
         try:
-            for write in plan_daemon_set(observation):
-                await self.perform(key, observation, write)
+            if decision.write is not None:
+                await self.perform(key, observation, decision.write)
         except KubeError as error:
             self._note_failure(key, error)
             raise
@@ -156,7 +169,7 @@ class Reconciler:
     def _note_failure(self, key: Key, error: KubeError) -> None:
         """Whatever happened, the user is told how things are; a first failure may yet turn out to be none."""
         again = self.deploying.queue.failures(key) > 0
-        refusal = refusal_of(error, again=again)
+        refusal = refusal_of(failed_write(error), again=again)
         if refusal is not None:
             self._refusals[key] = refusal
         if again or refusal is not None:
@@ -176,7 +189,11 @@ class Reconciler:
         observation = self._observe(key)
         if observation is None:
             return DONE
-        report = await _in_steps(reporting(observation))
+        decision = decide(observation)
+        self._verifications.ask(key, decision.question)
+        # as if the DaemonSet had been written already
+        fleet = await _judged(survey(observation, is_changing=decision.changes_pods))
+        report = plan_report(observation, decision, fleet)
         try:
             for action in report.actions:
                 await self.perform(key, observation, action)
@@ -266,57 +283,26 @@ class Reconciler:
         self._verifications.forget(key)
 
 
-async def _in_steps(steps: Generator[None, None, Plan]) -> Plan:
-    """Do it to its end, with turns for everybody else in between: a fleet may have thousands of nodes."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as finished:
-            done: Plan = finished.value
-            return done
+async def _judged(surveyed: Survey) -> Fleet:
+    """The fleet, with turns for everybody else in between: it may have thousands of nodes."""
+    states: list[NodeState] = []
+    for start in range(0, len(surveyed.pods), _PODS_AT_ONCE):
+        states += map(surveyed.state_of, surveyed.pods[start : start + _PODS_AT_ONCE])
         await asyncio.sleep(0)
+    return surveyed.fleet(states)
 
 
-def _asks_the_same(old: SchedExt, new: SchedExt) -> bool:
-    """Whether at most its status changed."""
-    was, now = old.metadata, new.metadata
-    return (was.uid, was.generation, was.deletion_timestamp) == (
-        now.uid,
-        now.generation,
-        now.deletion_timestamp,
-    )
-
-
-def _is_the_same(old: DaemonSet, new: DaemonSet) -> bool:
-    """Whether at most its status changed."""
-    was, now = old.metadata, new.metadata
-    same_owner = (was.uid, was.deletion_timestamp, was.owner_references, was.labels) == (
-        now.uid,
-        now.deletion_timestamp,
-        now.owner_references,
-        now.labels,
-    )
-    return same_owner and old.spec == new.spec
-
-
-def refusal_of(error: KubeError, *, again: bool) -> str | None:
-    """What the server, or a webhook it asks, has against the DaemonSet; None: that is not what happened.
-
-    A webhook that does not answer makes the server answer 500; so does a moment without etcd, which is over
-    when it is asked `again`. With any other such code the server speaks of itself.
-    """
+def failed_write(error: KubeError) -> FailedWrite:
+    """The failure that the error stands for."""
     match error:
         case ConflictError() | NotFoundError():
-            return None  # somebody was faster
+            return FailedWrite(WriteFailure.OUTDATED, error.message)
         case ApiError():
-            return None if error.has_cause("NamespaceTerminating") else error.message
-        case UnavailableError(code=HTTPStatus.INTERNAL_SERVER_ERROR) if again:
-            return str(error)
-    return None
-
-
-def _controller_has_seen(daemon_set: DaemonSet | None) -> bool:
-    return daemon_set is None or daemon_set.status.observed_generation >= daemon_set.metadata.generation
+            is_ending = error.has_cause("NamespaceTerminating")
+            return FailedWrite(WriteFailure.ENDING if is_ending else WriteFailure.REFUSED, error.message)
+        case UnavailableError(code=HTTPStatus.INTERNAL_SERVER_ERROR):
+            return FailedWrite(WriteFailure.BROKEN, str(error))
+    return FailedWrite(WriteFailure.UNHEARD, str(error))
 
 
 def _fields(action: PatchDaemonSet) -> str:

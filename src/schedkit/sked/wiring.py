@@ -37,7 +37,7 @@ from schedkit.sked.reconcile import Reconciler
 from schedkit.sked.settings import Address, Settings
 from schedkit.sked.trust.messages import NEWER_ROOT
 from schedkit.sked.trust.rules_folder import RuleFolder
-from schedkit.sked.trust.verdict_book import Access, Verifications
+from schedkit.sked.trust.verifications import Access, Verifications
 
 CONTROLLER = "sked.schedkit.io/manager"
 # the work at hand, then events about it, then the lease: all before the kubelet's patience ends

@@ -165,8 +165,13 @@ class DaemonSet(ApiType, frozen=True):
     status: DaemonSetStatus = DaemonSetStatus()
 
     @property
+    def is_seen_by_its_controller(self) -> bool:
+        """Whether what its controller says is about this very spec."""
+        return self.status.observed_generation >= self.metadata.generation
+
+    @property
     def is_rolled_out(self) -> bool:
         """Whether every node that has a pod has one of this template, as far as its controller knows."""
         seen = self.status
-        is_current = seen.observed_generation >= self.metadata.generation
-        return is_current and seen.updated_number_scheduled >= seen.desired_number_scheduled
+        is_complete = seen.updated_number_scheduled >= seen.desired_number_scheduled
+        return self.is_seen_by_its_controller and is_complete

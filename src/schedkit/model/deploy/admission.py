@@ -11,13 +11,9 @@ from dataclasses import dataclass, replace
 
 from schedkit.model.api.conditions import MAX_MESSAGE, Finding, legible
 from schedkit.model.api.daemonset import DaemonSet
-from schedkit.model.api.schedext import (
-    MAX_PARTS,
-    Verification,
-)
+from schedkit.model.api.schedext import MAX_PARTS, Verification
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.patch import differences, is_legacy
-from schedkit.model.deploy.render import CONTAINER, render
+from schedkit.model.deploy.render import CONTAINER
 from schedkit.model.deploy.rule_checks import (
     Case,
     Check,
@@ -29,15 +25,9 @@ from schedkit.model.deploy.rule_checks import (
     rules_cannot_be_read,
     rules_of,
 )
-from schedkit.model.deploy.running_images import running_digests
+from schedkit.model.deploy.running_images import Vouching, vouching_for
 from schedkit.model.deploy.verdicts import Question, Trusted
-from schedkit.model.deploy.verified_checks import (
-    JUDGED,
-    VERIFIED,
-    earlier_answer,
-    unverified_digest,
-    word_about,
-)
+from schedkit.model.deploy.verified_checks import JUDGED, VERIFIED, earlier_answer
 from schedkit.model.trust.rules import TrustMode
 
 
@@ -53,26 +43,35 @@ class Vetted:
 
 
 def question_of(observation: Observation) -> Question | None:
+    """As `question_about`, for a look at what is known before anything is decided."""
+    return question_about(_case(observation))
+
+
+def question_about(case: Case) -> Question | None:
     """What has to be found out about the image; None: nothing.
 
     Whoever may run nothing has nothing looked up either: anybody could have the manager ask any host.
     """
-    rules, case = observation.rules, _case(observation)
+    rules = case.observation.rules
     if rules is None or rules.mode is TrustMode.OFF or exclusion(case) is not None:
         return None
     return Question(case.wanted, case.pinned, rules.fingerprint)
 
 
-def vet(observation: Observation) -> Vetted:
-    """Decide it from what is known now."""
-    case = replace(_case(observation), running=running_digests(observation))
-    verified = _with_complaint(first_finding(VERIFIED, case), observation)
-    known = (_signer(case), _rests_on(case))
-    if case.present is not None and _is_unchanged(observation, case.present):
-        return Vetted(case.present, verified, None, *known)
+def vet(case: Case, *, changes_pods: bool) -> Vetted:
+    """Decide it from what is known now; `changes_pods`: there are none yet, or others are asked for."""
+    verified = _with_complaint(first_finding(VERIFIED, case), case.observation)
+    word = _word_for_the_status(case)
+    if case.present is not None and not changes_pods:
+        return Vetted(case.present, verified, None, *word)
     obstacle = next((found for check in OBSTACLES if (found := check(case)) is not None), None)
-    shown = _with_complaint(obstacle, observation) if obstacle else None
-    return Vetted(_image(case), verified, shown, *known)
+    shown = _with_complaint(obstacle, case.observation) if obstacle else None
+    return Vetted(_image(case), verified, shown, *word)
+
+
+def case_of(observation: Observation) -> Case:
+    """What the checks look at."""
+    return replace(_case(observation), vouching=vouching_for(observation))
 
 
 def _case(observation: Observation) -> Case:
@@ -87,53 +86,38 @@ def _image_in(daemon_set: DaemonSet) -> str | None:
     return containers[0].image if [each.name for each in containers] == [CONTAINER] else None
 
 
-def _is_unchanged(observation: Observation, image: str) -> bool:
-    """Whether pods that run that image are those that the spec asks for."""
-    daemon_set = observation.daemon_set
-    if daemon_set is None or is_legacy(daemon_set, observation.schedext):
-        return daemon_set is not None
-    operations = differences(daemon_set, render(observation.schedext, image))
-    return not any(operation.path.startswith("/spec/template/") for operation in operations)
-
-
 def _image(case: Case) -> str:
     """What pods that start from now on run."""
     if case.mode is not TrustMode.ENFORCE or "@" in case.wanted:
         return case.wanted
     if case.pinned is not None and case.present is not None:
         return case.present
-    return (
-        f"{case.wanted}@{case.verdict.verified.digest}" if isinstance(case.verdict, Trusted) else case.wanted
-    )
+    return f"{case.wanted}@{case.trusted.verified.digest}" if case.trusted else case.wanted
 
 
-def _signer(case: Case) -> str:
-    if case.mode is TrustMode.OFF or case.observation.rules is None or exclusion(case) is not None:
-        return ""
-    if case.verdict is None and earlier_answer(case) is not None:
-        before = case.observation.schedext.status
-        return before.signer if before else ""
-    if not isinstance(case.verdict, Trusted) or unverified_digest(case) is not None:
-        return ""  # status.image, beside it, is not what they signed
-    signers = {word_about(digest, case).verified.signer for digest in case.running}
-    if len(signers) > 1:
-        return ""  # status.image is only one of those that run
-    # it is a stranger's word, and the API server takes no longer one
-    return legible(next(iter(signers), case.verdict.verified.signer))[:MAX_MESSAGE]
-
-
-def _rests_on(case: Case) -> Verification | None:
-    before = case.observation.schedext.status
-    if question_of(case.observation) is None:
-        return None
+def _word_for_the_status(case: Case) -> tuple[str, Verification | None]:
+    """The signer of what pods run, if that is one and known, and what the answer about them rests on."""
+    if question_about(case) is None:
+        return "", None
     if case.verdict is None:
-        return before.verification if before and earlier_answer(case) is not None else None
+        before = case.observation.schedext.status if earlier_answer(case) is not None else None
+        return (before.signer, before.verification) if before else ("", None)
     policy = rules_of(case).fingerprint
-    if not isinstance(case.verdict, Trusted):
-        return Verification(policy=policy)
-    digest = str(case.verdict.verified.digest)
-    parts = sorted(each for each in case.running - {digest} if case.verdict.covers(each))
-    return Verification(policy=policy, digest=digest, parts=tuple(parts[:MAX_PARTS]))
+    if case.trusted is None:
+        return "", Verification(policy=policy)
+    digest = str(case.trusted.verified.digest)
+    parts = sorted(each for each in case.vouching.by_digest if each != digest and case.trusted.covers(each))
+    rests_on = Verification(policy=policy, digest=digest, parts=tuple(parts[:MAX_PARTS]))
+    return _signer(case.trusted, case.vouching), rests_on
+
+
+def _signer(trusted: Trusted, vouching: Vouching) -> str:
+    """Empty where status.image, beside it, may be what somebody else signed, or nobody."""
+    signers = vouching.signers or {trusted.verified.signer}
+    if vouching.unvouched is not None or len(signers) > 1:
+        return ""
+    # it is a stranger's word, and the API server takes no longer one
+    return legible(min(signers))[:MAX_MESSAGE]
 
 
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:
@@ -148,7 +132,7 @@ def _with_complaint(finding: Finding, observation: Observation) -> Finding:
 
 def nobody_vouches_for_it(case: Case) -> Finding | None:
     """Under `enforce` the good word comes first."""
-    if case.mode is not TrustMode.ENFORCE or isinstance(case.verdict, Trusted):
+    if case.mode is not TrustMode.ENFORCE or case.trusted is not None:
         return None
     return first_finding(JUDGED, case)
 

@@ -48,3 +48,28 @@ class Observation:
             and (owner := pod.metadata.controller) is not None
             and owner.uid == uid
         )
+
+
+# What a change of an object means
+
+
+def asks_the_same(old: SchedExt, new: SchedExt) -> bool:
+    """Whether at most its status changed: then the DaemonSet stays as it is."""
+    was, now = old.metadata, new.metadata
+    return (was.uid, was.generation, was.deletion_timestamp) == (
+        now.uid,
+        now.generation,
+        now.deletion_timestamp,
+    )
+
+
+def is_written_the_same(old: DaemonSet, new: DaemonSet) -> bool:
+    """Whether at most its status changed: then nobody has written what is ours."""
+    was, now = old.metadata, new.metadata
+    same_owner = (was.uid, was.deletion_timestamp, was.owner_references, was.labels) == (
+        now.uid,
+        now.deletion_timestamp,
+        now.owner_references,
+        now.labels,
+    )
+    return same_owner and old.spec == new.spec

@@ -5,8 +5,7 @@ Compared is what the API server would serve: it fills in defaults, and writes am
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -123,15 +122,20 @@ def _containers(observed: PodSpec, wanted: PodSpec) -> Iterator[Operation]:
         yield _written(_POD, "containers", wanted)
         return
     (old,), (new,) = observed.containers, wanted.containers
-    for field in new.__struct_fields__:
-        if _served(field, old) != _served(field, new):
+    before, after = _served(old), _served(new)
+    for field in after:
+        if before[field] != after[field]:
             yield _written(f"{_POD}/containers/0", field, new)
 
 
-def _served(field: str, container: Container) -> object:
-    """The field's value with what the API server fills in."""
-    read = _FILLED_IN.get(field)
-    return read(container) if read else getattr(container, field)
+def _served(container: Container) -> dict[str, object]:
+    """Its fields, with what the API server fills in, and amounts as numbers."""
+    resources = container.resources or Resources()
+    return msgspec.structs.asdict(container) | {
+        "image_pull_policy": _pull_policy(container),
+        "resources": (amounts(resources.requests), amounts(resources.limits)),
+        "termination_message_policy": container.termination_message_policy or "File",
+    }
 
 
 def _pull_policy(container: Container) -> str:
@@ -142,17 +146,3 @@ def _pull_policy(container: Container) -> str:
     tag = name.rpartition("/")[2].partition(":")[2]
     moves = tag == "latest" or (not tag and not digest)
     return "Always" if moves else "IfNotPresent"
-
-
-def _resources(container: Container) -> object:
-    given = container.resources or Resources()
-    return amounts(given.requests), amounts(given.limits)
-
-
-_FILLED_IN: Mapping[str, Callable[[Container], object]] = MappingProxyType(
-    {
-        "image_pull_policy": _pull_policy,
-        "resources": _resources,
-        "termination_message_policy": lambda container: container.termination_message_policy or "File",
-    }
-)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedkit.model.api.conditions import Finding, Reason, no
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.verdicts import Verdict
+from schedkit.model.deploy.running_images import Vouching
+from schedkit.model.deploy.verdicts import Trusted, Verdict
 from schedkit.model.images.references import Digest, InvalidReference, parse_reference
 from schedkit.model.trust.rules import Rules, TrustMode
 
@@ -18,7 +19,7 @@ class Case:
 
     observation: Observation
     present: str | None  # the image in our DaemonSet, if it is the spec's; None: there is none such
-    running: frozenset[str] = frozenset()  # what pods run, by digests where these are known
+    vouching: Vouching = field(default_factory=Vouching)
 
     @property
     def wanted(self) -> str:
@@ -35,6 +36,12 @@ class Case:
     def verdict(self) -> Verdict | None:
         """About the image."""
         return self.observation.verdict
+
+    @property
+    def trusted(self) -> Trusted | None:
+        """The verdict, if it is a good one."""
+        verdict = self.observation.verdict
+        return verdict if isinstance(verdict, Trusted) else None
 
     @property
     def pinned(self) -> Digest | None:

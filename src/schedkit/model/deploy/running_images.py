@@ -1,10 +1,39 @@
-"""What pods run, as far as they or their nodes say it."""
+"""What pods run, as far as they or their nodes say it, and who vouches for that."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from schedkit.model.api.pods import Pod
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import CONTAINER
+from schedkit.model.deploy.verdicts import Trusted
+
+
+@dataclass(frozen=True, slots=True)
+class Vouching:
+    """For each digest that pods run the newest good verdict about it; None: nobody is known to vouch."""
+
+    by_digest: Mapping[str, Trusted | None] = field(default_factory=dict)
+
+    @property
+    def unvouched(self) -> str | None:
+        """One that nobody is known to vouch for, the same at each look; None: there is none."""
+        return min((digest for digest, by in self.by_digest.items() if by is None), default=None)
+
+    @property
+    def signers(self) -> frozenset[str]:
+        """Who signed what pods run, as far as that is known."""
+        return frozenset(by.verified.signer for by in self.by_digest.values() if by is not None)
+
+
+def vouching_for(observation: Observation) -> Vouching:
+    """By the verdict about what the image's name means, and those about what it meant before."""
+    verdict, earlier = observation.verdict, tuple(reversed(observation.vouched))
+    good = (verdict, *earlier) if isinstance(verdict, Trusted) else earlier
+    running = running_digests(observation)
+    return Vouching({each: next((word for word in good if word.covers(each)), None) for each in running})
 
 
 def running_digests(observation: Observation) -> frozenset[str]:

@@ -18,6 +18,11 @@ class Question:
     pinned: Digest | None  # what the pods are bound to; None: nothing yet
     policy: str  # the fingerprint of the policy
 
+    @property
+    def names_digest(self) -> bool:
+        """Whether the user named a digest, which means the same for ever."""
+        return "@" in self.image
+
 
 @dataclass(frozen=True, slots=True)
 class Trusted:

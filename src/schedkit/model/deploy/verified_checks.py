@@ -11,7 +11,7 @@ from schedkit.model.api.schedext import (
     Verification,
 )
 from schedkit.model.deploy.rule_checks import Case, Check, exclusion, rules_cannot_be_read, rules_of
-from schedkit.model.deploy.verdicts import Distrusted, Trusted, Undecided
+from schedkit.model.deploy.verdicts import Distrusted, Undecided
 from schedkit.model.trust.rules import TrustMode
 from schedkit.model.trust.verified import Verified
 
@@ -44,25 +44,11 @@ def pods_run_by_tag_alone(case: Case) -> Finding | None:
 
 def pods_run_another_image(case: Case) -> Finding | None:
     """The good word is about one image; what pods pulled before, by whatever name, may be anything."""
-    if (running := unverified_digest(case)) is None or not isinstance(case.verdict, Trusted):
+    trusted, running = case.trusted, case.vouching.unvouched
+    if trusted is None or running is None:
         return None
-    words = f"{_signed(case.verdict.verified)}, but pods run {running}, and who signed that is not known here"
+    words = f"{_signed(trusted.verified)}, but pods run {running}, and who signed that is not known here"
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
-
-
-def unverified_digest(case: Case) -> str | None:
-    """What a pod runs, or ran last, that nobody is known to vouch for; None: nothing is known."""
-    if not isinstance(case.verdict, Trusted):
-        return None
-    good = _good_words(case)
-    others = (digest for digest in case.running if not any(each.covers(digest) for each in good))
-    return min(others, default=None)  # the same one at each look
-
-
-def _good_words(case: Case) -> tuple[Trusted, ...]:
-    """About what the image's name means, and what it meant before, the newest first."""
-    now = (case.verdict,) if isinstance(case.verdict, Trusted) else ()
-    return (*now, *reversed(case.observation.vouched))
 
 
 def _how_to_replace(case: Case) -> str:
@@ -73,8 +59,8 @@ def _how_to_replace(case: Case) -> str:
 
 
 def _how_to_pin(case: Case) -> str:
-    if isinstance(case.verdict, Trusted):
-        return f"write sched: {case.wanted}@{case.verdict.current}, which restarts them"
+    if case.trusted is not None:
+        return f"write sched: {case.wanted}@{case.trusted.current}, which restarts them"
     return "write sched with a digest that somebody trusted has signed, which restarts them"
 
 
@@ -112,8 +98,8 @@ def _runs_only(said: Verification, case: Case) -> bool:
 
     A manager that has just started does not know yet what the verified index lists: its status does.
     """
-    good, vouched = {said.digest, *said.parts}, case.observation.vouched
-    return all(each in good or any(one.covers(each) for one in vouched) for each in case.running)
+    good = {said.digest, *said.parts}
+    return all(digest in good or by is not None for digest, by in case.vouching.by_digest.items())
 
 
 def nobody_is_known_to_look(case: Case) -> Finding | None:
@@ -137,9 +123,9 @@ def it_cannot_be_found_out(case: Case) -> Finding | None:
 
 def tag_has_moved(case: Case) -> Finding | None:
     """The new image is never rolled out by itself: a tag is moved by whoever can push."""
-    if not isinstance(case.verdict, Trusted) or case.pinned is None:
+    if case.trusted is None or case.pinned is None:
         return None
-    verified, current = case.verdict.verified, case.verdict.current
+    verified, current = case.trusted.verified, case.trusted.current
     if current == verified.digest:
         return None
     words = f"{_signed(verified)}; its tag names {current} by now"
@@ -148,20 +134,12 @@ def tag_has_moved(case: Case) -> Finding | None:
 
 def somebody_trusted_signed_it(case: Case) -> Finding | None:
     """When no check found anything."""
-    if not isinstance(case.verdict, Trusted):
+    if case.trusted is None:
         return None
-    others = sorted(digest for digest in case.running if not case.verdict.covers(digest))
-    still = [f"pods still run {_signed_as(digest, case)}" for digest in others[:1]]
-    return yes(Reason.VERIFIED, "; ".join((_signed(case.verdict.verified), *still)))
-
-
-def _signed_as(digest: str, case: Case) -> str:
-    return f"{digest}, signed by {word_about(digest, case).verified.signer}"
-
-
-def word_about(digest: str, case: Case) -> Trusted:
-    """The newest good one; ask only where nothing unverified runs."""
-    return next(each for each in _good_words(case) if each.covers(digest))
+    vouching = case.vouching.by_digest.items()
+    by_others = sorted((digest, by.verified.signer) for digest, by in vouching if by and by != case.trusted)
+    still = [f"pods still run {digest}, signed by {signer}" for digest, signer in by_others[:1]]
+    return yes(Reason.VERIFIED, "; ".join((_signed(case.trusted.verified), *still)))
 
 
 def _signed(verified: Verified) -> str:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from schedkit.model.api.conditions import Finding, Reason, no, unknown, yes
 from schedkit.model.api.schedext import ConditionStatus, ConditionType
-from schedkit.model.deploy.admission import Vetted
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.patch import is_legacy
+from schedkit.model.deploy.plan import Decision
 from schedkit.model.deploy.render import LEGACY_LACKS
 from schedkit.model.report.fleet import Fleet
 from schedkit.model.report.node_checks import SETTLING, Bucket
@@ -24,8 +23,8 @@ class Situation:
     """What the answers follow from."""
 
     observation: Observation
+    decision: Decision
     fleet: Fleet
-    vetted: Vetted
 
     @property
     def size(self) -> str:
@@ -38,14 +37,14 @@ Check = Callable[[Situation], Finding | None]
 
 
 def assess(
-    observation: Observation, fleet: Fleet, vetted: Vetted
+    observation: Observation, decision: Decision, fleet: Fleet
 ) -> tuple[tuple[ConditionType, Finding], ...]:
     """The answer to every question."""
-    evidence = Situation(observation, fleet, vetted)
+    evidence = Situation(observation, decision, fleet)
     deployed = _first(DEPLOYED, evidence)
     return (
         (ConditionType.ACCEPTED, _with_unused_settings(_first(ACCEPTED, evidence), observation.rules)),
-        (ConditionType.VERIFIED, evidence.vetted.verified),
+        (ConditionType.VERIFIED, decision.vetted.verified),
         (ConditionType.DEPLOYED, deployed),
         (ConditionType.PROGRESSING, _first(PROGRESSING, evidence)),
         (ConditionType.READY, _ready(deployed)),
@@ -95,7 +94,7 @@ def daemon_set_was_refused(evidence: Situation) -> Finding | None:
 
 def it_may_not_run(evidence: Situation) -> Finding | None:
     """By the administrator's rules, or because nobody has said yet that it may."""
-    return evidence.vetted.obstacle
+    return evidence.decision.vetted.obstacle
 
 
 def nodes_may_be_contested(evidence: Situation) -> Finding | None:
@@ -217,8 +216,7 @@ def pods_are_being_started(evidence: Situation) -> Finding | None:
 
 def pods_are_of_the_go_sked(evidence: Situation) -> Finding | None:
     """They do what the spec asks for, and are left alone."""
-    observed = evidence.observation.daemon_set
-    if observed is None or not is_legacy(observed, evidence.observation.schedext):
+    if not evidence.decision.is_legacy:
         return None
     words = "the pods are those of an earlier sked, and stay until the spec changes so that nothing restarts"
     return no(Reason.LEGACY_TEMPLATE, f"{words}; they lack {LEGACY_LACKS}")

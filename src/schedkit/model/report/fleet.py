@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from schedkit.model.api.conditions import Reason
-from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.daemonset import SecurityContext
 from schedkit.model.api.pods import Event, Pod
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
@@ -16,7 +16,6 @@ from schedkit.model.report.node_checks import Bucket, NodeState, node_state, sho
 
 # the DaemonSet controller tries again at least that often; an older event says nothing about now
 _REFUSAL_LASTS = timedelta(minutes=20)
-_AT_ONCE = 500  # pods that are judged without a pause: some ten milliseconds
 _SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
 _HEALTHY = frozenset({Reason.PODS_SETTLED, Reason.SETTLING})
 
@@ -47,33 +46,46 @@ class Fleet:
         return min((moment for moment in moments if moment > now), default=None)
 
 
-def surveying(observation: Observation, *, is_changing: bool) -> Generator[None, None, Fleet]:
-    """Each node that the DaemonSet's controller wants a pod on, or that has one.
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Which pods speak for the nodes of one SchedExt, and what they are judged by."""
 
-    Between a few hundred nodes and the next it stops, so that others get their turn. `is_changing`: the
-    DaemonSet is about to be written, so what is seen of it is out of date.
-    """
+    observation: Observation
+    pods: tuple[Pod, ...] = ()  # the newest of each node
+    wanted: SecurityContext | None = None  # as in `PodFacts`
+    desired: int = 0  # nodes that the DaemonSet's controller wants a pod on
+    outdated: int = 0  # as in `Fleet`
+    is_current: bool = True  # as in `Fleet`
+
+    def state_of(self, pod: Pod) -> NodeState:
+        """The state of the pod's node."""
+        return node_state(pod, self.wanted, self.observation.now)
+
+    def fleet(self, states: Sequence[NodeState]) -> Fleet:
+        """All nodes, from the states of all pods: those that should have a pod, and those that have one."""
+        absent = max(0, self.desired - len(states))
+        missing = [_without_a_pod(self.observation)] * absent if absent else []
+        return Fleet((*states, *missing), self.outdated, self.is_current)
+
+
+def survey(observation: Observation, *, is_changing: bool) -> Survey:
+    """`is_changing`: the DaemonSet is about to be written, so what is seen of it is out of date."""
     daemon_set = observation.daemon_set
     if daemon_set is None or not observation.is_ours or observation.schedext.spec.suspend:
-        return Fleet(is_current=not is_changing)
+        return Survey(observation, is_current=not is_changing)
     seen = daemon_set.status
     is_current = (
         not is_changing
         and daemon_set.metadata.deletion_timestamp is None
-        and seen.observed_generation >= daemon_set.metadata.generation
+        and daemon_set.is_seen_by_its_controller
     )
     outdated = max(0, seen.desired_number_scheduled - seen.updated_number_scheduled) if is_current else 0
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_current and not outdated else None
     pods = _newest_per_node(observation.own_pods)
-    present: list[NodeState] = []
-    for start in range(0, len(pods), _AT_ONCE):
-        present += [node_state(pod, wanted, observation.now) for pod in pods[start : start + _AT_ONCE]]
-        yield
-    absent = max(0, seen.desired_number_scheduled - len(present))
-    return Fleet((*present, *[_without_a_pod(observation, daemon_set)] * absent), outdated, is_current)
+    return Survey(observation, pods, wanted, seen.desired_number_scheduled, outdated, is_current)
 
 
-def _newest_per_node(pods: Sequence[Pod]) -> list[Pod]:
+def _newest_per_node(pods: Sequence[Pod]) -> tuple[Pod, ...]:
     """A node has one pod; for a moment it may have two."""
     placed: dict[str, Pod] = {}
     for pod in pods:
@@ -81,23 +93,24 @@ def _newest_per_node(pods: Sequence[Pod]) -> list[Pod]:
         other = placed.setdefault(place, pod)
         if other is not pod and _age(other) < _age(pod):
             placed[place] = pod
-    return list(placed.values())
+    return tuple(placed.values())
 
 
 def _age(pod: Pod) -> tuple[str, str]:
     return str(pod.metadata.creation_timestamp), pod.metadata.name
 
 
-def _without_a_pod(observation: Observation, daemon_set: DaemonSet) -> NodeState:
-    refused = _last_refusal(observation, daemon_set.metadata.uid)
+def _without_a_pod(observation: Observation) -> NodeState:
+    refused = _last_refusal(observation)
     if refused is None:
         return NodeState("", Bucket.STARTING, Reason.POD_STARTING, "the pod is about to be created")
     words = shortened(refused.message.removeprefix("Error creating: "))
     return NodeState("", Bucket.FAILED, Reason.PODS_REFUSED, f"pods cannot be created: {words}")
 
 
-def _last_refusal(observation: Observation, uid: str) -> Event | None:
-    """The newest event that says why pods of that DaemonSet are not created."""
+def _last_refusal(observation: Observation) -> Event | None:
+    """The newest event that says why pods of the DaemonSet are not created."""
+    uid = observation.daemon_set.metadata.uid if observation.daemon_set else ""
 
     def seen_at(event: Event) -> datetime:
         return event.seen_at or observation.now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -10,8 +10,8 @@ from typing import TypeAlias
 from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.model.api.schedext import Condition, ConditionType, SchedExtStatus
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.plan import DaemonSetWrite, changes_pods, is_being_deleted, plan_daemon_set
-from schedkit.model.report.fleet import Fleet, surveying
+from schedkit.model.deploy.plan import DaemonSetWrite, Decision, is_being_deleted
+from schedkit.model.report.fleet import Fleet
 from schedkit.model.report.status import compute_status
 
 
@@ -44,23 +44,16 @@ class Plan:
     look_again_at: datetime | None = None  # None: something must happen first
 
 
-def reporting(observation: Observation) -> Generator[None, None, Plan]:
-    """What to tell, as if the DaemonSet had been written already; it stops now and then to let others run."""
+def plan_report(observation: Observation, decision: Decision, fleet: Fleet) -> Plan:
+    """The status, if it changed, and an event for each answer that did."""
     if is_being_deleted(observation):
         return Plan()
-    is_changing = any(changes_pods(write) for write in plan_daemon_set(observation))
-    fleet = yield from surveying(observation, is_changing=is_changing)
-    return Plan(plan_report(observation, fleet), fleet.next_change(observation.now))
-
-
-def plan_report(observation: Observation, fleet: Fleet) -> tuple[Action, ...]:
-    """The status, if it changed, and an event for each answer that did."""
     meta, before = observation.schedext.metadata, observation.schedext.status or SchedExtStatus()
-    after = compute_status(observation, fleet)
+    after, look_again_at = compute_status(observation, decision, fleet), fleet.next_change(observation.now)
     if after == before:
-        return ()
+        return Plan(look_again_at=look_again_at)
     events = transitions(before.conditions, after.conditions)
-    return (WriteStatus(meta.name, meta.resource_version, after), *events)
+    return Plan((WriteStatus(meta.name, meta.resource_version, after), *events), look_again_at)
 
 
 def transitions(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterator[RecordEvent]:

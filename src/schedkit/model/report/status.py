@@ -6,27 +6,26 @@ from collections import Counter
 
 from schedkit.model.api.conditions import carry_dates, condition, legible
 from schedkit.model.api.schedext import NodeCounts, NodeTrouble, SchedExtStatus
-from schedkit.model.deploy.admission import vet
 from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.plan import Decision
 from schedkit.model.report.condition_checks import assess
 from schedkit.model.report.fleet import Fleet
 
 MAX_WORST_NODES = 5
 
 
-def compute_status(observation: Observation, fleet: Fleet) -> SchedExtStatus:
+def compute_status(observation: Observation, decision: Decision, fleet: Fleet) -> SchedExtStatus:
     """What to tell the user."""
     schedext = observation.schedext
     before = schedext.status or SchedExtStatus()
     generation = schedext.metadata.generation
-    vetted = vet(observation)
-    findings = assess(observation, fleet, vetted)
+    findings = assess(observation, decision, fleet)
     computed = [condition(kind, finding, generation) for kind, finding in findings]
     return SchedExtStatus(
         observed_generation=generation,
         image=fleet.image,
-        signer=vetted.signer,
-        verification=vetted.rests_on,
+        signer=decision.vetted.signer,
+        verification=decision.vetted.rests_on,
         nodes=_counts(fleet),
         worst_nodes=_worst(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),

@@ -6,6 +6,7 @@ import os
 import re
 from functools import singledispatch
 from itertools import chain
+from pathlib import Path
 
 from schedkit.model.catalog import InvalidCatalog, UnknownName
 from schedkit.model.images.references import InvalidReference
@@ -21,7 +22,6 @@ from schedkit.oci.errors import (
     Unreachable,
 )
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError, NotAnsweringError
-from schedkit.schedctl import wiring
 from schedkit.schedctl.problems import elsewhere
 from schedkit.schedctl.problems.problem import Problem
 
@@ -115,7 +115,7 @@ def _(error: ContainerRuntimeError) -> Problem:
 
 def _elsewhere(error: ContainerRuntimeError) -> tuple[str, ...]:
     """Which runtimes there are beside one that was not reached at all, and who may ask them."""
-    others = elsewhere.advice(wiring.ROOT, elsewhere.USUAL + elsewhere.CLUSTERS, tried=str(error))
+    others = elsewhere.advice(Path("/"), elsewhere.USUAL + elsewhere.CLUSTERS, tried=str(error))
     return others, "" if os.geteuid() == 0 else "then run schedctl as root, for example with sudo"
 
 

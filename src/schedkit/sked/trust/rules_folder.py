@@ -6,42 +6,38 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
 import structlog
 
-from schedkit.model.images.references import brief
 from schedkit.model.trust.policy import InvalidPolicy
 from schedkit.model.trust.rules import (
-    OLD_RULES_FILE,
     PLACES,
-    RULES_FILE,
     Rules,
     TrustMode,
     built_in_rules,
     missing_mode_remark,
-    parse_rules,
     unused_settings_remark,
+)
+from schedkit.model.trust.rules_in_force import (
+    GONE_S,
+    RulesInForce,
+    Unreadable,
+    after_a_look,
+    file_that_counts,
+    written_rules,
 )
 from schedkit.sked.trust import confined
 from schedkit.sked.trust.confined import BrokenOffError, Limits
 from schedkit.sked.trust.messages import Reading
 
 _LOOK_S = 3.0
-# what is renamed or replaced is gone for a moment, and a kubelet may take 90 s to bring the next
-GONE_S: Final = 120.0
 _MOST_FILES = 256
 _READER: Final = (sys.executable, "-m", "schedkit.sked.trust.rules_process")
 LIMITS: Final = Limits(time_s=65, memory=48 << 20, output=8 << 20)
-
-_BOTH: Final = (
-    f"{PLACES[RULES_FILE]} and {PLACES[OLD_RULES_FILE]} are both there, and only one can count: put all that "
-    f"shall count into {RULES_FILE}, then delete {OLD_RULES_FILE}, with its ConfigMap"
-)
 
 Identity: TypeAlias = tuple[tuple[str, int, int, int], ...]
 Reader: TypeAlias = Callable[[Path], Awaitable[Reading]]
@@ -59,10 +55,7 @@ async def read_apart(file: Path) -> Reading:
 
 
 class RuleFolder:
-    """The rules of now: those in the folder, those before they became unreadable, or the built-in ones.
-
-    Rules that are gone count for `gone_s` more; then whoever took them away meant it, and the default counts.
-    """
+    """The rules of now: those in the folder, those before they became unreadable, or the built-in ones."""
 
     def __init__(
         self,
@@ -78,14 +71,20 @@ class RuleFolder:
         self._built_in, self._gone_s = built_in_rules(floor, default), gone_s
         # whoever holds it has the one process that there is memory for
         self._turn = turn or asyncio.Lock()
-        # None: never readable so far, so that nobody knows them
-        self.rules: Rules | None = None if folder else self._built_in
-        # empty: they can be read, or there are none
-        self.complaint = "they have not been read yet" if folder else ""
+        unread = RulesInForce(None, "they have not been read yet")
+        self.in_force = unread if folder else RulesInForce(self._built_in)
         self._seen: Identity | None = None
-        # on the monotonic clock; None: they are there, or never were
-        self._gone_since: float | None = None
         self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def rules(self) -> Rules | None:
+        """Those that count; None: nobody knows them."""
+        return self.in_force.rules
+
+    @property
+    def complaint(self) -> str:
+        """Why those that should count cannot be read; empty: they can, or there are none."""
+        return self.in_force.complaint
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have it called whenever the rules are others."""
@@ -103,33 +102,29 @@ class RuleFolder:
         if seen == self._seen:
             return
         self._seen = seen
-        before = (self.rules, self.complaint)
-        await self._read()
-        if (self.rules, self.complaint) != before:
+        found, before = await self._found(), self.in_force
+        now = time.monotonic()
+        self.in_force = after_a_look(before, found, self._built_in, now=now, gone_s=self._gone_s)
+        if self.in_force.gone_since is not None:
+            self._seen = None  # the next look is another try, though nothing changes
+        self._tell(found, before)
+
+    def _tell(self, found: Rules | Unreadable | None, before: RulesInForce) -> None:
+        now = self.in_force
+        if isinstance(found, Unreadable):
+            self._complain("trust_rules_unreadable")
+        elif now.gone_since is None:
+            self._log_rules(now.rules or self._built_in, before.rules)
+        elif before.gone_since is None:
+            self._complain("trust_rules_gone")
+        if (now.rules, now.complaint) != (before.rules, before.complaint):
             for listener in self._listeners:
                 listener()
 
-    async def _read(self) -> None:
-        try:
-            found = await self._found()
-        except InvalidPolicy as error:
-            self._gone_since = None
-            self._complain("trust_rules_unreadable", str(error))
-            return
-        if found is None and self.rules is not None and self.rules.place:
-            self._miss(self.rules.place)
-            if not self._is_given_up():
-                self._seen = None  # the next look is another try, though nothing changes
-                return
-        self._take(found or self._built_in)
+    def _complain(self, event: str) -> None:
+        _log.error(event, reason=self.complaint, earlier=self.rules is not None)
 
-    def _complain(self, event: str, reason: str) -> None:
-        self.complaint = reason
-        _log.error(event, reason=reason, earlier=self.rules is not None)
-
-    def _take(self, rules: Rules) -> None:
-        before, self.rules = self.rules, rules
-        self.complaint, self._gone_since = "", None
+    def _log_rules(self, rules: Rules, before: Rules | None) -> None:
         tell = _log.warning if before is not None and rules.is_looser_than(before) else _log.info
         tell(
             "trust_rules_read",
@@ -142,28 +137,15 @@ class RuleFolder:
         if remark := missing_mode_remark(rules, self._built_in):
             _log.warning("trust_rules_without_mode", reason=remark)
 
-    def _miss(self, place: str) -> None:
-        """Say once that rules which counted until now are gone."""
-        if self._gone_since is None:
-            self._gone_since = time.monotonic()
-            words = f"{place} is gone, and counts for {self._gone_s:.0f} s from when it went"
-            self._complain("trust_rules_gone", f"{words}: bring it back to keep what it says")
-
-    def _is_given_up(self) -> bool:
-        """Whether they have been gone for so long that whoever took them away must have meant it."""
-        return self._gone_since is not None and time.monotonic() - self._gone_since >= self._gone_s
-
-    async def _found(self) -> Rules | None:
-        """The rules in the folder; None: nobody wrote any."""
+    async def _found(self) -> Rules | Unreadable | None:
+        """What is in the folder; None: nobody wrote any rules."""
         if self._folder is None:
             return None
-        names = [name for name in PLACES if _is_there(self._folder / name)]
-        if len(names) > 1:
-            raise InvalidPolicy(_BOTH)
-        if names:
-            return await self._parsed(self._folder / names[0])
-        _refuse_others(self._folder)
-        return None
+        try:
+            name = file_that_counts(_names_in(self._folder), str(self._folder))
+            return await self._parsed(self._folder / name) if name else None
+        except InvalidPolicy as error:
+            return Unreadable(str(error))
 
     async def _parsed(self, file: Path) -> Rules:
         try:
@@ -172,15 +154,10 @@ class RuleFolder:
         except BrokenOffError as error:
             self._seen = None  # the next look is another try
             raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
-        return self._rules_in(reading, PLACES[file.name])
-
-    def _rules_in(self, reading: Reading, place: str) -> Rules:
+        place = PLACES[file.name]
         if reading.complaint:
             raise InvalidPolicy(f"{place}: {reading.complaint}")
-        if reading.document is None:
-            raise InvalidPolicy(f"{place} says nothing: write a mode, {{}} for none, or remove the file")
-        rules = parse_rules(reading.document, reading.files.__getitem__, self._floor)
-        return replace(rules, place=place)
+        return written_rules(reading.document, reading.files.__getitem__, self._floor, place)
 
     def _identity(self) -> Identity:
         """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""
@@ -191,17 +168,17 @@ class RuleFolder:
         return tuple(map(_identity_of, files))
 
 
-def _refuse_others(folder: Path) -> None:
-    """Files without the one that counts are a slip in its name, which must not turn enforcement off."""
+def _names_in(folder: Path) -> Collection[str]:
+    """Of the files that can count, or of all if none of these is there."""
+    names = [name for name in PLACES if _is_there(folder / name)]
+    if names:
+        return names
     try:
-        # what begins so is how a kubelet swaps them
-        others = sorted(file.name for file in folder.iterdir() if not file.name.startswith(".."))
+        return [file.name for file in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return ()
     except OSError as error:
         raise InvalidPolicy(f"{folder} cannot be read: {error.strerror}") from error
-    if others:
-        raise InvalidPolicy(f"{folder} has no {RULES_FILE}, only {brief(', '.join(others))}")
 
 
 def _is_there(file: Path) -> bool:

@@ -21,6 +21,7 @@ from schedkit.model.images.manifests import Index
 from schedkit.model.images.references import Digest, InvalidReference, Reference, parse_reference
 from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.model.trust.policy import TrustPolicy, default_policy, parse_policy
+from schedkit.model.trust.registry_failures import RegistryFailure, condemns_the_image
 from schedkit.model.trust.steps import Refusal, Step
 from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, Unauthorized, Unreachable
 from schedkit.oci.http.deadlines import within
@@ -54,17 +55,31 @@ def answer(request: Request) -> Answer:
 
 def told(request: Request, error: InvalidReference | Refusal | RegistryError) -> Answer:
     """What the error says about the image: that it is no good, or nothing, as the registry was not heard."""
-    match error:
-        case Refusal():
-            return _distrusted(request, error.step, error.why)
-        case NotFound(is_hearsay=True) | Intercepted():
-            return _unreachable(request, str(error))
-        case InvalidReference() | NotFound() | Refused():
-            return _distrusted(request, Step.DIGEST, str(error))
-        case Unauthorized():
-            return _unreachable(request, f"{error}; {_logins(request)}")
+    if isinstance(error, Refusal):
+        return _distrusted(request, error.step, error.why)
+    failure, why = failure_of(error), str(error) or type(error).__name__
+    if condemns_the_image(failure):
+        return _distrusted(request, Step.DIGEST, why)
+    if failure is RegistryFailure.LOGIN:
+        why = f"{why}; {_logins(request)}"
     wait_s = error.retry_after_s if isinstance(error, Unreachable) else None
-    return _unreachable(request, str(error) or type(error).__name__, wait_s)
+    return _unreachable(request, why, wait_s)
+
+
+def failure_of(error: InvalidReference | RegistryError) -> RegistryFailure:
+    """The failure that the error stands for."""
+    match error:
+        case InvalidReference():
+            return RegistryFailure.INVALID_NAME
+        case NotFound():
+            return RegistryFailure.HEARSAY if error.is_hearsay else RegistryFailure.NOT_FOUND
+        case Refused():
+            return RegistryFailure.INVALID_ANSWER
+        case Intercepted():
+            return RegistryFailure.INTERCEPTED
+        case Unauthorized():
+            return RegistryFailure.LOGIN
+    return RegistryFailure.UNHEARD
 
 
 def _logins(request: Request) -> str:

@@ -7,7 +7,6 @@ import os
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from schedkit.kube.resources import Key
 from schedkit.model.api.conditions import Reason
 from schedkit.model.deploy.admission import question_of
 from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.verdict_book import Pace, VerdictBook
 from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
 from schedkit.model.images.references import Digest, InvalidReference, parse_reference
 from schedkit.model.trust.rules import Rules
@@ -36,10 +36,7 @@ _log = structlog.get_logger()
 VERIFIER: Final = (sys.executable, "-m", "schedkit.sked.trust.verifier_process")
 # a usual question takes half of it; beside a manager of usual size it stays below the limit of the pod
 LIMITS: Final = Limits(time_s=125, memory=48 << 20, output=64 << 10)
-# of the time between two looks at a tag: how long after a first failure, and at most after the tenth
-_FIRST, _LONGEST = 1 / 40, 3
 _SOON: Final = Result(1.0)
-_MOST_VOUCHED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +46,6 @@ class Access:
     auth_file: Path | None = None
     ca_file: Path | None = None
     insecure: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    verdict: Verdict
-    good_until: float  # on the monotonic clock; infinite: what a digest means does not change
-    failures: int = 0
 
 
 class Verifications:
@@ -73,138 +63,76 @@ class Verifications:
         count: Callable[[str], None] | None = None,
         turn: asyncio.Lock | None = None,
     ) -> None:
-        self._folder, self._access, self._interval_s = folder, access, interval_s
+        self._folder, self._access, self._pace = folder, access, Pace(interval_s)
         self._command, self._limits = command, limits
         self._count = count or (lambda _: None)
-        self._asked: dict[Key, Question] = {}
-        self._askers: Counter[Question] = Counter()
-        self._known: dict[Question, _Known] = {}
-        self._vouched: dict[Key, tuple[str, tuple[Trusted, ...]]] = {}  # by which policy, and for what
+        self._book: VerdictBook[Key] = VerdictBook()
         self._tell: Callable[[Key], None] = lambda _: None
         # one process at a time, whatever it does: two would need more memory than there is
         self._turn = turn or asyncio.Lock()
-        # with the wait for one that is at it, and for a reader of rules
-        whole_s = 2 * limits.time_s + rules_folder.LIMITS.time_s + 30
-        self._asking: Controller[Key] = Controller(
-            "verification", self._answer, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
+        self.controller: Controller[Key] = Controller(
+            "verification",
+            self.verify,
+            # many images of one namespace, in a registry that takes its time, hold up that namespace alone
+            queue=KeyedQueue(group_of=lambda key: key.namespace),
+            workers=1,
+            # with the wait for a reader of rules
+            limit_s=limits.time_s + rules_folder.LIMITS.time_s + 30,
+            observe=observe,
         )
-        self._looking_again: Controller[Key] = Controller(
-            "reverification", self.verify, queue=_in_turns(), workers=1, limit_s=whole_s, observe=observe
-        )
-
-    @property
-    def controllers(self) -> tuple[Controller[Key], ...]:
-        """What is new has a queue of its own: it does not wait behind registries that are asked once more."""
-        return (self._asking, self._looking_again)
 
     def listen(self, listener: Callable[[Key], None]) -> None:
         """Have it told whose verdict is there, or is another."""
         self._tell = listener
 
-    def complete(self, key: Key, observation: Observation) -> Observation:
-        """With the rules of now, and with the verdict; one that is missing is asked for."""
+    def look(self, key: Key, observation: Observation) -> Observation:
+        """With the rules of now, and with what is known about the image; nobody is asked."""
         folder = self._folder
         ruled = replace(observation, rules=folder.rules, complaint=folder.complaint)
         question = question_of(ruled)
-        self._ask(key, question)
-        return self._with_verdict(key, question, ruled) if question else ruled
+        if question is None:
+            return ruled
+        vouched = self._book.vouched_for(key, question.policy)
+        return replace(ruled, verdict=self._book.verdict(key, question), vouched=vouched)
 
-    def _with_verdict(self, key: Key, question: Question, ruled: Observation) -> Observation:
-        known = self._known.get(question)
-        verdict = known.verdict if known else None
-        return replace(ruled, verdict=verdict, vouched=self._vouch(key, question.policy, verdict))
-
-    def _vouch(self, key: Key, policy: str, verdict: Verdict | None) -> tuple[Trusted, ...]:
-        """All good verdicts about what this SchedExt named, as long as the policy is the same, the last ones.
-
-        Its pods may still run what a tag meant before it was moved, or what an earlier spec asked for.
-        """
-        by, good = self._vouched.get(key, (policy, ()))
-        good = good if by == policy else ()
-        if isinstance(verdict, Trusted):
-            others = (each for each in good if each.verified.digest != verdict.verified.digest)
-            good = (*others, verdict)[-_MOST_VOUCHED:]
-        self._vouched[key] = (policy, good)
-        return good
+    def ask(self, key: Key, question: Question | None) -> None:
+        """Have it found out for the SchedExt from now on, and nothing else; None: nothing at all."""
+        if question == self._book.asked.get(key):
+            return
+        self._book = self._book.asking(key, question)
+        if question is not None:
+            # what is new does not wait behind registries that are asked once more
+            self.controller.queue.add(key, urgent=True)
 
     def forget(self, key: Key) -> None:
         """The SchedExt is gone."""
-        self._ask(key, None)
-        self._vouched.pop(key, None)
-
-    def _ask(self, key: Key, question: Question | None) -> None:
-        before = self._asked.get(key)
-        if question == before:
-            return
-        if question is not None:
-            self._asked[key] = question
-            self._askers[question] += 1
-            self._pin(before, question)
-            self._asking.queue.add(key)
-        else:
-            del self._asked[key]
-        if before is not None:
-            self._drop(before)
-
-    def _pin(self, before: Question | None, question: Question) -> None:
-        """What was verified stays so when pods are bound to it."""
-        known = self._known.get(before) if before else None
-        if before is None or known is None or not isinstance(known.verdict, Trusted):
-            return
-        if replace(before, pinned=known.verdict.verified.digest) == question:
-            self._known.setdefault(question, known)
-
-    def _drop(self, question: Question) -> None:
-        self._askers[question] -= 1
-        if not self._askers[question]:
-            del self._askers[question]
-            self._known.pop(question, None)
-
-    async def _answer(self, key: Key) -> Result:
-        """As `verify`, for what was not asked before."""
-        result = await self.verify(key)
-        if result.after_s is not None:
-            self._looking_again.queue.add(key, after_s=result.after_s)
-        return DONE
+        self._book = self._book.forgetting(key)
 
     async def verify(self, key: Key) -> Result:
         """Find out what is not known any more, and when to look again."""
-        question, rules = self._asked.get(key), self._folder.rules
+        question, rules = self._book.asked.get(key), self._folder.rules
         if question is None:
             return DONE
         if rules is None or question.policy != rules.fingerprint:
             return _SOON  # it is asked anew by these rules, or they change back and it is asked as it stands
-        before = self._known.get(question)
-        if before is None or before.good_until <= time.monotonic():
-            found = await self._verdict(question, rules, before.verdict if before else None)
-            if question not in self._askers:
-                return DONE  # nobody wants to know any more
-            self._known[question] = self._kept(question, before, found)
-            self._tell_news(question, before)
+        if self._book.is_due(question, time.monotonic()):
+            known = self._book.known.get(question)
+            self._learn(question, await self._verdict(question, rules, known.verdict if known else None))
         return self._next_look(question)
 
-    def _tell_news(self, question: Question, before: _Known | None) -> None:
-        if before is not None and before.verdict == self._known[question].verdict:
-            return
-        for key, asked in tuple(self._asked.items()):
-            if asked == question:
-                self._tell(key)
-
-    def _kept(self, question: Question, before: _Known | None, found: Verdict) -> _Known:
-        """An outage takes no verdict back; it is only looked at sooner."""
-        now = time.monotonic()
-        if not isinstance(found, Undecided):
-            lasts_s = float("inf") if isinstance(found, Trusted) and _is_fixed(question) else self._interval_s
-            return _Known(found, now + lasts_s)
-        failures = (before.failures if before else 0) + 1
-        first_s, longest_s = self._interval_s * _FIRST, self._interval_s * _LONGEST
-        wait_s = max(backoff(failures, first_s, longest_s, roll()), found.retry_after_s or 0)
-        stays = before is not None and not isinstance(before.verdict, Undecided)
-        return _Known(before.verdict if before and stays else found, now + min(wait_s, longest_s), failures)
+    def _learn(self, question: Question, found: Verdict) -> None:
+        before, pace = self._book, self._pace
+        failures = before.failures(question) + 1
+        retry_s = backoff(failures, pace.first_retry_s, pace.longest_s, roll())
+        self._book = before.learning(question, found, now=time.monotonic(), pace=pace, retry_s=retry_s)
+        for key in self._book.news_since(before, question):
+            self._tell(key)
 
     def _next_look(self, question: Question) -> Result:
-        left_s = self._known[question].good_until - time.monotonic()
-        return DONE if left_s == float("inf") else Result(max(0.0, left_s))
+        known = self._book.known.get(question)  # None: nobody wants to know any more
+        if known is None or known.good_until == float("inf"):
+            return DONE
+        return Result(max(0.0, known.good_until - time.monotonic()))
 
     async def _verdict(self, question: Question, rules: Rules, before: Verdict | None) -> Verdict:
         # the answer names it, so that a verdict can be told from anything that looks like one
@@ -241,11 +169,6 @@ class Verifications:
         return msgspec.json.encode(asked)
 
 
-def _in_turns() -> KeyedQueue[Key]:
-    """Many images of one namespace, in a registry that takes its time, hold up that namespace alone."""
-    return KeyedQueue(group_of=lambda key: key.namespace)
-
-
 def understood(data: bytes, ticket: str, question: Question, before: Verdict | None) -> Verdict:
     """The verdict in what a verifier wrote; `BrokenOffError` if it is none."""
     try:
@@ -280,11 +203,6 @@ def _trusted(answer: Answer, question: Question) -> Trusted:
         raise BrokenOffError("its verdict is about another image")
     current = Digest(answer.current or verified.digest)
     return Trusted(verified, current, frozenset(map(Digest, answer.parts)))
-
-
-def _is_fixed(question: Question) -> bool:
-    """Whether the user named a digest, which means the same for ever."""
-    return "@" in question.image
 
 
 def _why(found: Verdict) -> dict[str, str]:
