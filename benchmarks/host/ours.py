@@ -6,7 +6,9 @@ import sys
 
 from benchmarks.host.courses import CALLED
 from benchmarks.host.kernellog import mark
-from schedkit.runtimes.podman.http import Answer, Request, Server
+from schedkit.runtimes.podman.http import Answer
+from schedkit.runtimes.podman.request import Request
+from schedkit.runtimes.podman.server import Server
 from schedkit.schedctl.main import main as schedctl
 
 

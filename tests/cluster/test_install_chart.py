@@ -25,6 +25,7 @@ from rig.installedrules import Said
 from rig.kubeclient import JsonObject
 from schedkit import __version__
 from schedkit.model.trust.rules import TrustMode, parse_rules
+from schedkit.oci.policy.patterns import parse_pattern
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
@@ -99,7 +100,7 @@ def test_rules_and_key_files_of_the_charts_values_are_what_the_manager_reads(hom
     settings = ("--set", "trust.mode=off,trust.rules.allowedNamespaces={a,b},trust.files.team\\.pub=PEM")
     data = by_name(charted(home, *settings))["ConfigMap", "sked-rules"]["data"]
 
-    rules = parse_rules(yaml.safe_load(data["rules.yaml"]), str.encode, TrustMode.OFF)
+    rules = parse_rules(yaml.safe_load(data["rules.yaml"]), str.encode, TrustMode.OFF, parse_pattern)
 
     assert (rules.mode, rules.allowed_namespaces) == (TrustMode.OFF, ("a", "b"))
     assert data["team.pub"] == "PEM"

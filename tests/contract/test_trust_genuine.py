@@ -15,11 +15,11 @@ from rig import genuine
 from rig.distribution import IMAGE_MANIFEST
 from rig.forging import REPOSITORY, SIMPLE, Shelf
 from schedkit.model.images.references import Digest, Reference
-from schedkit.model.trust.patterns import parse_pattern
 from schedkit.model.trust.policy import PUBLIC_LOG, Exactly, Identity, Rule, TrustPolicy
 from schedkit.model.trust.steps import Refusal, Step
 from schedkit.model.trust.verified import Verified
 from schedkit.oci.policy import root_files
+from schedkit.oci.policy.patterns import parse_pattern
 from schedkit.oci.sigstore.bundles import parse_bundle
 from schedkit.oci.sigstore.trusted_root import TrustedRoot, parse_root
 from schedkit.oci.sigstore.verify import Question, judge, verify

@@ -6,7 +6,9 @@ import datetime as dt
 import functools
 import json
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,15 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]  # as above
     Timestamp,
 )
 
+from rig import hostile
+from rig.certificates import Authority
 from rig.forging import Workshop
+from schedkit.oci.http.proxies import Proxies
 from schedkit.oci.policy import root_files
 from schedkit.oci.policy.root_files import current
 from schedkit.oci.policy.root_update import UpdateFailed, update
+from schedkit.oci.registry.download import Downloads
+from schedkit.oci.registry.host import Patience
 
 TODAY = dt.datetime.now(dt.UTC).date()
 
@@ -94,6 +101,12 @@ def url(repository: Repository) -> Iterator[str]:
 
 
 @pytest.fixture
+def downloads() -> Iterator[Downloads]:
+    with closing(Downloads()) as downloads:
+        yield downloads
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "trust"
 
@@ -108,22 +121,24 @@ def test_before_any_update_the_embedded_root_is_in_use(folder: Path) -> None:
 
 
 def test_an_update_is_in_use_from_then_on(
-    repository: Repository, url: str, folder: Path, newer: bytes
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
 ) -> None:
     repository.publish(newer)
 
-    updated = update(folder, TODAY, url=url, first_root=repository.first_root)
+    updated = update(folder, TODAY, downloads, url=url, first_root=repository.first_root)
 
     assert updated.document == newer
     assert current(folder, source=url) == updated
     assert updated.age(TODAY) == dt.timedelta()
 
 
-def test_new_keys_are_followed(repository: Repository, url: str, folder: Path, newer: bytes) -> None:
+def test_new_keys_are_followed(
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
+) -> None:
     repository.rotate()
     repository.publish(newer)
 
-    assert update(folder, TODAY, url=url, first_root=repository.first_root).document == newer
+    assert update(folder, TODAY, downloads, url=url, first_root=repository.first_root).document == newer
 
 
 @pytest.mark.parametrize(
@@ -138,10 +153,10 @@ def test_new_keys_are_followed(repository: Repository, url: str, folder: Path, n
     ],
 )
 def test_what_cannot_be_believed_changes_nothing(
-    repository: Repository, url: str, folder: Path, newer: bytes, spoil: str, says: str
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes, spoil: str, says: str
 ) -> None:
     repository.publish(newer)
-    before = update(folder, TODAY, url=url, first_root=repository.first_root)
+    before = update(folder, TODAY, downloads, url=url, first_root=repository.first_root)
     match spoil:
         case "signer":
             repository.publish(b"{}", signer=CryptoSigner.generate_ed25519())
@@ -160,25 +175,25 @@ def test_what_cannot_be_believed_changes_nothing(
             (repository.folder / "timestamp.json").unlink()
 
     with pytest.raises(UpdateFailed, match=says):
-        update(folder, TODAY, url=url, first_root=repository.first_root)
+        update(folder, TODAY, downloads, url=url, first_root=repository.first_root)
 
     assert current(folder, source=url) == before
 
 
 def test_another_repository_than_the_known_one_is_not_believed(
-    repository: Repository, url: str, folder: Path, newer: bytes, tmp_path: Path
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes, tmp_path: Path
 ) -> None:
     repository.publish(newer)
 
     with pytest.raises(UpdateFailed):
-        update(folder, TODAY, url=url, first_root=Repository(tmp_path / "another").first_root)
+        update(folder, TODAY, downloads, url=url, first_root=Repository(tmp_path / "another").first_root)
 
 
 def test_an_update_that_others_could_have_written_is_not_in_use(
-    repository: Repository, url: str, folder: Path, newer: bytes
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
 ) -> None:
     repository.publish(newer)
-    update(folder, TODAY, url=url, first_root=repository.first_root)
+    update(folder, TODAY, downloads, url=url, first_root=repository.first_root)
     folder.chmod(0o777)
 
     found = current(folder, source=url)
@@ -188,10 +203,78 @@ def test_an_update_that_others_could_have_written_is_not_in_use(
 
 
 def test_an_update_older_than_the_package_is_not_in_use(
-    repository: Repository, url: str, folder: Path, newer: bytes
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
 ) -> None:
     repository.publish(newer)
     embedded = root_files.embedded()
-    update(folder, embedded.origin.taken - dt.timedelta(days=1), url=url, first_root=repository.first_root)
+    before = embedded.origin.taken - dt.timedelta(days=1)
+    update(folder, before, downloads, url=url, first_root=repository.first_root)
 
     assert current(folder, source=url).document == embedded.document
+
+
+# --- the way to it is that to registries
+
+
+def in_folder(repository: Repository) -> hostile.Behaviour:
+    """Answers as a server of the repository's files does."""
+
+    def behave(request: hostile.Request) -> list[bytes]:
+        file = repository.folder / request.target.partition("/repository/")[2]
+        return [hostile.answer(200, file.read_bytes()) if file.is_file() else hostile.answer(404)]
+
+    return behave
+
+
+def test_an_authority_that_was_named_vouches_for_the_server(
+    repository: Repository, folder: Path, newer: bytes, tmp_path: Path
+) -> None:
+    repository.publish(newer)
+    authority = Authority(tmp_path / "authority")
+    pair = authority.issue("updates", common_name="updates", sans=("127.0.0.1",))
+
+    with hostile.Server({"/repository/": in_folder(repository)}, pair) as server:
+        place = f"{server.url}/repository"
+        with closing(Downloads()) as stranger, pytest.raises(UpdateFailed, match="cannot be trusted"):
+            update(folder, TODAY, stranger, url=place, first_root=repository.first_root)
+        with closing(Downloads(ca_file=authority.ca_file)) as downloads:
+            updated = update(folder, TODAY, downloads, url=place, first_root=repository.first_root)
+
+    assert updated.document == newer
+
+
+def test_a_proxy_is_asked_in_its_place(repository: Repository, folder: Path, newer: bytes) -> None:
+    repository.publish(newer)
+
+    place = "http://updates.test/repository"
+    with (
+        hostile.Server({f"{place}/": in_folder(repository)}) as proxy,
+        closing(Downloads(proxies=Proxies(http=proxy.url))) as downloads,
+    ):
+        updated = update(folder, TODAY, downloads, url=place, first_root=repository.first_root)
+
+    assert updated.document == newer
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param(hostile.silent, id="silent"),
+        pytest.param(hostile.dripping(hostile.answer(200, bytes(1000))), id="dripping"),
+        pytest.param(hostile.endless(), id="endless"),
+    ],
+)
+def test_a_server_that_wastes_time_or_space_does_not_hold_us(
+    repository: Repository, folder: Path, behaviour: hostile.Behaviour
+) -> None:
+    hasty = Patience(total_s=1, attempts=2, first_delay_s=0.02, slowest_bytes_per_s=100 << 20)
+    begun = time.monotonic()
+
+    with (
+        hostile.Server({"/": behaviour}) as server,
+        closing(Downloads(patience=hasty)) as downloads,
+        pytest.raises(UpdateFailed, match="could not be read"),
+    ):
+        update(folder, TODAY, downloads, url=server.url, first_root=repository.first_root)
+
+    assert time.monotonic() - begun < 10

@@ -17,8 +17,7 @@ from rig.forgeries import CASES, Case, Policy
 from rig.forging import Made, Recipe, Workshop
 from rig.registry import Kind, Registry
 from rig.sigstore import Trust
-from schedkit.model.trust.patterns import Pattern
-from schedkit.model.trust.policy import TrustPolicy
+from schedkit.model.trust.policy import Exactly, TrustPolicy
 from schedkit.model.trust.steps import Refusal
 from schedkit.oci.sigstore.trusted_root import parse_root
 from schedkit.oci.sigstore.verify import verify
@@ -90,9 +89,10 @@ class Bench:
             ("identity", rule.identities[0].subject),
             ("oidc-issuer", rule.identities[0].issuer),
         ):
-            expression = isinstance(wanted, Pattern)
-            text = wanted.expression if isinstance(wanted, Pattern) else wanted.text
-            flags += [f"--certificate-{name}{'-regexp' if expression else ''}", text]
+            if isinstance(wanted, Exactly):
+                flags += [f"--certificate-{name}", wanted.text]
+            else:
+                flags += [f"--certificate-{name}-regexp", wanted.expression]
         return flags
 
 

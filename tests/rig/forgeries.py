@@ -34,7 +34,6 @@ from rig.sigstore import encoding, merkle
 from rig.spellings import spare_bits
 from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest
-from schedkit.model.trust.patterns import parse_pattern
 from schedkit.model.trust.policy import (
     GITHUB_ACTIONS,
     OUR_OWNER,
@@ -46,6 +45,7 @@ from schedkit.model.trust.policy import (
     default_policy,
 )
 from schedkit.model.trust.steps import Step
+from schedkit.oci.policy.patterns import parse_pattern
 
 Policy = Callable[[Made], TrustPolicy]
 OWNER = "https://forge.rig.test/schedulers"
@@ -93,7 +93,7 @@ def by_repository(_: Made) -> TrustPolicy:
 
 def by_default(_: Made) -> TrustPolicy:
     """What is built in, for any log."""
-    return msgspec.structs.replace(default_policy(), log_url=None)
+    return msgspec.structs.replace(default_policy(parse_pattern), log_url=None)
 
 
 def by_key(made: Made) -> TrustPolicy:

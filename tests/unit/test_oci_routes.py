@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from rig import hostile
+from rig.certificates import Authority
 from schedkit.model.images.references import Repository
-from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Unreachable
+from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Uncertified, Unreachable
 from schedkit.oci.http.bodies import retry_after
 from schedkit.oci.http.deadlines import capped, within
 from schedkit.oci.http.proxies import Proxies, is_loopback, parse_proxy, read_proxies
-from schedkit.oci.http.transport import Request, Transport, is_indexed, tls_context
+from schedkit.oci.http.tls import Authorities, is_indexed, system_authorities
+from schedkit.oci.http.transport import Request, Transport
 from schedkit.oci.http.urls import join_address
 from schedkit.oci.registry.challenges import Challenge, parse_challenge, parse_token, refuse_unsafe_realm
 from schedkit.oci.registry.host import Patience, persistently
@@ -105,7 +108,7 @@ def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path) -> None:
 
     for name in ("ca", "missing"):
         with pytest.raises(RegistryError, match=f"{name} cannot be read as certificates"):
-            tls_context(tmp_path / name)
+            system_authorities(tmp_path / name)
 
 
 @pytest.mark.parametrize(("authorities", "is_all"), [(0, False), (1, False), (140, True)])
@@ -118,6 +121,60 @@ def test_a_folder_with_a_few_authorities_is_not_the_whole_store(
 
     assert is_indexed(tmp_path) is is_all
     assert not is_indexed(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Authority:
+    """An authority that no system knows."""
+    return Authority(tmp_path / "authority")
+
+
+def test_an_authority_that_the_index_lacks_is_looked_for_in_the_whole_store(
+    private: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str(private.ca_file))  # OpenSSL's whole store
+
+    assert _statuses(private, Authorities(None, index=tmp_path / "index")) == [200, 200]
+
+
+def test_who_is_in_no_store_is_not_believed_and_the_store_is_read_once(
+    private: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index").mkdir()
+    stranger = Authority(tmp_path / "stranger")
+    monkeypatch.setenv("SSL_CERT_FILE", str(stranger.ca_file))
+    authorities = Authorities(None, index=tmp_path / "index")
+
+    with pytest.raises(Uncertified, match="cannot be trusted"):
+        _statuses(private, authorities)
+
+    assert not authorities.complete()
+
+
+def test_a_store_is_not_read_for_a_certificate_of_another_host(private: Authority, tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    authorities = Authorities(private.ca_file, index=tmp_path / "index")
+
+    with pytest.raises(Uncertified, match="mismatch"):
+        _statuses(private, authorities, host="other.test")
+
+    assert authorities.complete(), "it was read before"
+
+
+def _statuses(authority: Authority, authorities: Authorities, *, host: str = "127.0.0.1") -> list[int]:
+    """Of two answers of a server with a certificate of that authority, for that host."""
+    pair = authority.issue("server", common_name="server", sans=(host,))
+    with (
+        hostile.Server({"/": hostile.always(hostile.answer(200))}, pair) as server,
+        closing(Transport(tls=authorities, proxies=Proxies())) as transport,
+    ):
+        return [_status(transport, server.url) for _ in range(2)]
+
+
+def _status(transport: Transport, url: str) -> int:
+    with closing(transport.send(Request("GET", url), ends=time.monotonic() + 30)) as answer:
+        return answer.status
 
 
 def test_loopback_is_what_never_leaves_the_machine() -> None:
@@ -290,7 +347,7 @@ def test_all_operations_of_one_block_end_by_its_deadline() -> None:
 
 def _sent(addresses: list[str], port: int) -> None:
     """Ask a host of these addresses, which has half a second."""
-    proxies, tls = Proxies(), tls_context(None)
+    proxies, tls = Proxies(), system_authorities(None)
     with closing(Transport(tls=tls, proxies=proxies, resolve=lambda *_: addresses)) as transport, within(0.5):
         transport.send(Request("GET", f"http://many.test:{port}/"), ends=time.monotonic() + 60)
 
@@ -319,7 +376,9 @@ def test_a_slow_name_server_leaves_the_time_to_connect() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
         for _ in range(4):
             waiting.enter_context(closing(_knocking(full.getsockname())))
-        transport = Transport(tls=tls_context(None), proxies=Proxies(), resolve=resolve_slowly, connect_s=0.2)
+        transport = Transport(
+            tls=system_authorities(None), proxies=Proxies(), resolve=resolve_slowly, connect_s=0.2
+        )
         request = Request("GET", f"http://slow.test:{full.getsockname()[1]}/")
         with closing(transport), pytest.raises(Unreachable, match="too slow"):
             transport.send(request, ends=time.monotonic() + 60)
@@ -355,7 +414,7 @@ def test_a_host_in_ascii_is_found_without_tables_of_unicode() -> None:
 
 @pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.test"])
 def test_what_can_be_no_host_is_refused(host: str) -> None:
-    transport = Transport(tls=tls_context(None), proxies=Proxies())
+    transport = Transport(tls=system_authorities(None), proxies=Proxies())
 
     with pytest.raises(Refused, match="cannot be the name of a host"):
         transport.send(Request("GET", f"http://{host}/"), ends=time.monotonic() + 30)

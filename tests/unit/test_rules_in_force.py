@@ -13,14 +13,17 @@ from schedkit.model.trust.rules_in_force import (
     file_that_counts,
     written_rules,
 )
+from schedkit.oci.policy.patterns import Re2Pattern
 
-BUILT_IN = built_in_rules(TrustMode.WARN)
+BUILT_IN = built_in_rules(TrustMode.WARN, Re2Pattern)
 UNREAD = RulesInForce(None, "they have not been read yet")
 MALFORMED = Unreadable("mode is on")
 
 
 def written(mode: str = "enforce") -> Rules:
-    return written_rules({"mode": mode}, str.encode, TrustMode.OFF, "rules.yaml of ConfigMap sked-rules")
+    return written_rules(
+        {"mode": mode}, str.encode, TrustMode.OFF, Re2Pattern, "rules.yaml of ConfigMap sked-rules"
+    )
 
 
 def look(before: RulesInForce, found: Rules | Unreadable | None, now: float = 0) -> RulesInForce:
@@ -93,4 +96,4 @@ def test_files_of_which_none_can_count_are_a_slip(names: list[str], words: str) 
 
 def test_a_file_without_a_word_in_it_opens_nothing() -> None:
     with pytest.raises(InvalidPolicy, match="says nothing: write a mode"):
-        written_rules(None, str.encode, TrustMode.OFF, "rules.yaml")
+        written_rules(None, str.encode, TrustMode.OFF, Re2Pattern, "rules.yaml")

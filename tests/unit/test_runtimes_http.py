@@ -26,7 +26,8 @@ from schedkit.runtimes.errors import (
 )
 from schedkit.runtimes.image_content import ImageContent
 from schedkit.runtimes.podman.client import Podman
-from schedkit.runtimes.podman.http import Request, Server
+from schedkit.runtimes.podman.request import Request
+from schedkit.runtimes.podman.server import Server
 
 Reply = Callable[[socket.socket], None]
 
@@ -80,10 +81,28 @@ def test_chunks_are_put_together(tmp_path: Path) -> None:
         assert answer.read() == b"abcde"
 
 
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "tcp"}
+
+
 def test_an_upgraded_answer_is_a_plain_stream_until_its_end(tmp_path: Path) -> None:
     text = b"HTTP/1.1 101 UPGRADED\r\n\r\nwhatever comes"
-    with serving(tmp_path, saying(text)) as server, server.ask(Request("POST", "/")) as answer:
-        assert b"".join(answer.raw()) == b"whatever comes"
+    with (
+        serving(tmp_path, saying(text)) as server,
+        server.ask(Request("POST", "/", headers=UPGRADE)) as answer,
+    ):
+        assert (answer.status, b"".join(answer.raw())) == (101, b"whatever comes")
+
+
+def test_an_answer_without_a_length_ends_with_the_connection(tmp_path: Path) -> None:
+    text = b"HTTP/1.1 200 OK\r\n\r\nto the end"
+    with serving(tmp_path, saying(text)) as server, server.ask(Request("GET", "/")) as answer:
+        assert answer.read() == b"to the end"
+
+
+def test_an_answer_that_only_says_to_wait_is_passed_over(tmp_path: Path) -> None:
+    text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    with serving(tmp_path, saying(text)) as server, server.ask(Request("GET", "/")) as answer:
+        assert (answer.status, answer.read()) == (200, b"ok")
 
 
 @pytest.mark.parametrize(
@@ -95,14 +114,20 @@ def test_an_upgraded_answer_is_a_plain_stream_until_its_end(tmp_path: Path) -> N
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", "hung up", id="half a chunk"
         ),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "the length 'zz'", id="no number"
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "illegal chunk header",
+            id="no number",
         ),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n", "the length 'five'", id="no length"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n", "bad Content-Length", id="no length"
+        ),
         pytest.param(b"SSH-2.0-OpenSSH_9\r\n", "no HTTP", id="another protocol"),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 101, "more than 100 headers", id="endless headers"
+            b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 101 + b"\r\n", "more than 100 headers", id="many headers"
         ),
-        pytest.param(b"HTTP/1.1 200 " + b"x" * (1 << 16), "a line without an end", id="an endless line"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 11_000, "too long", id="endless headers"),
+        pytest.param(b"HTTP/1.1 200 " + b"x" * (1 << 16), "too long", id="an endless line"),
+        pytest.param(b"HTTP/1.1 101 UPGRADED\r\n\r\n", "no HTTP/1.1", id="a change that nobody asked for"),
     ],
 )
 def test_nonsense_is_an_error_and_never_an_answer(tmp_path: Path, text: bytes, reason: str) -> None:
@@ -205,6 +230,19 @@ def test_patience_ends(tmp_path: Path) -> None:
     with serving(tmp_path, say_nothing) as server:
         with pytest.raises(SilentError, match="said nothing for 0 s"):
             server.ask(Request("GET", "/", timeout_s=0.05))
+        done.set()
+
+
+def test_another_protocol_is_recognized_though_its_server_waits_for_us(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def greet(connection: socket.socket) -> None:
+        saying(b"SSH-2.0-OpenSSH_9\r\n")(connection)
+        done.wait(10)
+
+    with serving(tmp_path, greet) as server:
+        with pytest.raises(NotAnsweringError, match="no HTTP"):
+            server.ask(Request("POST", "/"))
         done.set()
 
 

@@ -218,7 +218,7 @@ for runtime in (Podman, Containerd):
         runtime(Path("/nowhere/socket")).version()
     except NoSocketError:
         print("no socket")
-costly = {"grpc", "google.protobuf", "hashlib", "http.client", "httpx2", "msgspec", "ssl"}
+costly = {"grpc", "google.protobuf", "h11", "hashlib", "http.client", "httpx2", "msgspec", "ssl"}
 print(*sorted(costly & set(sys.modules)))
 """
     done = subprocess.run(

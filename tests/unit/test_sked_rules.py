@@ -18,6 +18,7 @@ from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.model.trust.rules import TrustMode, built_in_rules
 from schedkit.oci.policy.files import read_with
+from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.sked.cache import Cluster
 from schedkit.sked.http.metrics import Metrics
 from schedkit.sked.trust import rules_process
@@ -298,7 +299,7 @@ def test_rules_that_stay_away_leave_the_default_and_a_warning(mounted: MountedRu
         look(folder)
         polling.until(lambda: complaint(folder) == "", "they are given up")
 
-    assert folder.rules == built_in_rules(TrustMode.WARN)
+    assert folder.rules == built_in_rules(TrustMode.WARN, Re2Pattern)
     assert [(line["event"], line["log_level"]) for line in lines] == [
         ("trust_rules_gone", "error"),
         ("trust_rules_read", "warning"),  # though the mode is the same: the lists are gone

@@ -24,6 +24,7 @@ from schedkit.model.deploy.verdict_book import Pace, VerdictBook
 from schedkit.model.deploy.verdicts import Distrusted, Trusted, Undecided, Verdict
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus
 from schedkit.model.trust.rules import TrustMode, built_in_rules
+from schedkit.oci.policy.patterns import Re2Pattern
 
 TRANSCRIPTS = Path(__file__).parents[1] / "golden/transcripts"
 KEY = "default/scx"
@@ -44,7 +45,7 @@ class Story:
         self._is_dated = False  # whether the time is on the page already
         self._book: VerdictBook[str] = VerdictBook()
         self._seen = Observation(
-            schedext("scx", sched=SIGNED_IMAGE), NOW, rules=built_in_rules(TrustMode.ENFORCE)
+            schedext("scx", sched=SIGNED_IMAGE), NOW, rules=built_in_rules(TrustMode.ENFORCE, Re2Pattern)
         )
 
     @property

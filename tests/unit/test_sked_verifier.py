@@ -23,6 +23,7 @@ from schedkit.oci.errors import (
 )
 from schedkit.oci.images.digests import index_of
 from schedkit.oci.policy import root_files
+from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.sked.trust.messages import NEWER_ROOT, Request
 from schedkit.sked.trust.verifier_process import parts_of, told, with_age
 from schedkit.sked.wiring import old_root_warning
@@ -102,7 +103,7 @@ def test_the_age_of_the_operators_own_root_is_told_where_somebody_asks_it(
     document: object, is_told: bool
 ) -> None:
     taken = root_files.embedded().origin.taken
-    rules = parse_rules(document, str.encode, TrustMode.OFF)
+    rules = parse_rules(document, str.encode, TrustMode.OFF, Re2Pattern)
 
     assert (old_root_warning(rules, taken + dt.timedelta(days=400)) is not None) is is_told
     assert old_root_warning(rules, taken) is None

@@ -24,6 +24,7 @@ from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undeci
 from schedkit.model.images.references import Digest
 from schedkit.model.trust.rules import TrustMode, built_in_rules, parse_rules
 from schedkit.model.trust.rules_in_force import RulesInForce
+from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.sked.trust import rules_process
 from schedkit.sked.trust.confined import BrokenOffError, Limits, environment
 from schedkit.sked.trust.messages import Reading
@@ -315,7 +316,7 @@ def test_rules_are_read_when_no_verifier_runs(tmp_path: Path) -> None:
 
         mounted.write({"rules.yaml": b"mode: enforce\n"})
         folder = RuleFolder(mounted.folder, TrustMode.ENFORCE, read_slowly, turn=turn)
-        folder.in_force = RulesInForce(built_in_rules(TrustMode.ENFORCE))
+        folder.in_force = RulesInForce(built_in_rules(TrustMode.ENFORCE, Re2Pattern))
         verifications = Verifications(
             folder, Access(), interval_s=600, command=verifier(DISTRUSTS), turn=turn
         )
@@ -415,9 +416,9 @@ def test_what_was_verified_before_is_remembered_until_the_policy_is_another(tmp_
             await verifications.verify(KEY)
         assert [each.verified.digest for each in asked(verifications).vouched] == [OTHER, GOOD]
 
-        folder.in_force = RulesInForce(parse_rules({"policy": {}}, str.encode, TrustMode.WARN))
+        folder.in_force = RulesInForce(parse_rules({"policy": {}}, str.encode, TrustMode.WARN, Re2Pattern))
         assert asked(verifications).vouched == ()
-        folder.in_force = RulesInForce(built_in_rules(TrustMode.WARN))
+        folder.in_force = RulesInForce(built_in_rules(TrustMode.WARN, Re2Pattern))
         assert asked(verifications).vouched == (), "nobody looked meanwhile"
 
     asyncio.run(play())
@@ -430,7 +431,7 @@ def test_a_question_outlives_rules_that_change_and_change_back() -> None:
         asked(verifications)
         first = folder.in_force
 
-        folder.in_force = RulesInForce(parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE))
+        folder.in_force = RulesInForce(parse_rules({"policy": {}}, str.encode, TrustMode.ENFORCE, Re2Pattern))
         assert (await verifications.verify(KEY)).after_s == 1, "nobody else would look again"
         folder.in_force = first
         await verifications.verify(KEY)

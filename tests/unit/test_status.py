@@ -48,6 +48,7 @@ from schedkit.model.deploy.verdicts import Distrusted, Undecided
 from schedkit.model.report.node_checks import Bucket
 from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.trust.rules import TrustMode, built_in_rules
+from schedkit.oci.policy.patterns import Re2Pattern
 
 USAGE = Path(__file__).parents[2] / "docs/sked/usage.md"
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]
@@ -489,7 +490,7 @@ def answered(seen: Observation) -> set[tuple[str, str]]:
     return {(kind, reason) for kind, (_, reason) in answers(seen).items()}
 
 
-ENFORCED = built_in_rules(TrustMode.ENFORCE)
+ENFORCED = built_in_rules(TrustMode.ENFORCE, Re2Pattern)
 ON_ONE_NODE = (
     pod("a", running()),
     pod("a", running(1)),

@@ -11,6 +11,7 @@ import yaml
 from rig.forgeries import CASES
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy, parse_policy
 from schedkit.model.trust.steps import Step
+from schedkit.oci.policy.patterns import parse_pattern
 
 PAGES = Path(__file__).parents[2] / "docs/trust"
 CHART = PAGES.parents[1] / "charts/sked"
@@ -22,7 +23,7 @@ def policies_in(page: str) -> list[str]:
 
 
 def parsed(text: str) -> TrustPolicy:
-    return parse_policy(yaml.safe_load(text), lambda name: name.encode())
+    return parse_policy(yaml.safe_load(text), lambda name: name.encode(), parse_pattern)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_a_policy_that_a_page_shows_is_one(text: str) -> None:
 
 
 def test_the_policy_that_is_shown_as_built_in_is_the_one_that_is() -> None:
-    assert parsed(policies_in("policies.md")[0]) == default_policy()
+    assert parsed(policies_in("policies.md")[0]) == default_policy(parse_pattern)
 
 
 def test_the_table_has_every_key_and_no_other() -> None:
@@ -49,7 +50,7 @@ def test_the_table_has_every_key_and_no_other() -> None:
     known = []
     for prefix, document in places.items():
         with pytest.raises(InvalidPolicy) as refused:
-            parse_policy(document, lambda _: b"")
+            parse_policy(document, lambda _: b"", parse_pattern)
         known += [f"{prefix}{name}" for name in str(refused.value).partition("known are ")[2].split(", ")]
 
     assert sorted(re.findall(r"^\| `([^`]+)` \|", POLICIES, re.MULTILINE)) == sorted(known)

@@ -39,7 +39,8 @@ NOBODY = 65534
 VERIFIER = (
     "schedkit.oci.sigstore.verify",
     "schedkit.oci.sigstore.ed25519ph",
-)  # the latter is loaded when it is needed
+    "schedkit.oci.policy.patterns",
+)  # the second is loaded when it is needed, and the last is handed over with the policy
 RECORDED = Path(__file__).parents[1] / "golden/verifier.yaml"
 
 

@@ -43,9 +43,10 @@ from schedkit.model.report.plan import WriteStatus
 from schedkit.model.report.status import compute_status
 from schedkit.model.trust.policy import InvalidPolicy
 from schedkit.model.trust.rules import Rules, TrustMode, built_in_rules, parse_rules
+from schedkit.oci.policy.patterns import Re2Pattern
 
 IMAGE, GOOD, NEWER = SIGNED_IMAGE, SIGNED, MOVED
-OFF, WARN, ENFORCE = (built_in_rules(mode) for mode in TrustMode)
+OFF, WARN, ENFORCE = (built_in_rules(mode, Re2Pattern) for mode in TrustMode)
 
 
 UNTRUSTED = Distrusted(13, "it was signed by a stranger")
@@ -221,7 +222,7 @@ TABLE: dict[str, tuple[Observation, str | None, tuple[str, str], str]] = {
         "Accepted",
     ),
     "its registry is allowed in another spelling": (
-        seen(parse_rules({"allowedImages": ["Registry.Example:443"]}, read, TrustMode.OFF)),
+        seen(parse_rules({"allowedImages": ["Registry.Example:443"]}, read, TrustMode.OFF, Re2Pattern)),
         IMAGE,
         ("Unknown", "VerificationOff"),
         "Accepted",
@@ -470,7 +471,10 @@ def test_a_status_keeps_no_more_of_what_pods_run_than_its_schema_has_room_for() 
 @pytest.mark.parametrize(
     ("asked", "image"),
     [
-        (answered(policy=parse_rules({"policy": {}}, str.encode, TrustMode.OFF).fingerprint), PINNED),
+        (
+            answered(policy=parse_rules({"policy": {}}, str.encode, TrustMode.OFF, Re2Pattern).fingerprint),
+            PINNED,
+        ),
         (answered(policy=""), PINNED),
         (msgspec.structs.replace(answered(), status=SchedExtStatus()), PINNED),
         (answered(generation=2), PINNED),
@@ -559,7 +563,7 @@ def test_a_signer_whose_name_is_long_and_full_of_tricks_fits_into_the_status() -
 
 def test_a_key_of_the_rules_that_does_nothing_yet_is_told_with_every_answer_about_acceptance() -> None:
     place = "rules.yaml of ConfigMap sked-rules"
-    capped = replace(parse_rules({"priorityCeiling": 10}, read, TrustMode.OFF), place=place)
+    capped = replace(parse_rules({"priorityCeiling": 10}, read, TrustMode.OFF, Re2Pattern), place=place)
     nobody = replace(capped, allowed_namespaces=())
 
     accepted, refused, usual = (acceptance(seen(rules)) for rules in (capped, nobody, OFF))
@@ -580,7 +584,7 @@ def acceptance(at: Observation) -> str:
 
 @pytest.mark.parametrize("name", ["docker.io", "index.docker.io", "registry.hub.docker.com"])
 def test_dockers_registry_is_allowed_by_each_of_its_names(name: str) -> None:
-    rules = parse_rules({"allowedImages": [f"{name}/ada"]}, read, TrustMode.OFF)
+    rules = parse_rules({"allowedImages": [f"{name}/ada"]}, read, TrustMode.OFF, Re2Pattern)
 
     for image in ("ada/x", "index.docker.io/ada/x", "registry.hub.docker.com/ada/x"):
         assert rules.allows_image(parse_reference(image).repository)
@@ -598,6 +602,7 @@ def test_a_whole_document_is_read() -> None:
         },
         read,
         TrustMode.OFF,
+        Re2Pattern,
     )
 
     assert (rules.mode, rules.priority_ceiling) == (TrustMode.ENFORCE, 10)
@@ -618,12 +623,12 @@ def test_a_whole_document_is_read() -> None:
     ],
 )
 def test_the_stricter_of_mode_and_floor_counts(written: object, floor: str, mode: str) -> None:
-    assert parse_rules({"mode": written}, read, TrustMode(floor)).mode == mode
+    assert parse_rules({"mode": written}, read, TrustMode(floor), Re2Pattern).mode == mode
 
 
 def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody() -> None:
-    assert parse_rules({}, read, TrustMode.WARN) == replace(WARN, has_mode=False)
-    assert parse_rules({"policy": {}}, read, TrustMode.WARN).policy.rule.trusts_nobody
+    assert parse_rules({}, read, TrustMode.WARN, Re2Pattern) == replace(WARN, has_mode=False)
+    assert parse_rules({"policy": {}}, read, TrustMode.WARN, Re2Pattern).policy.rule.trusts_nobody
 
 
 @pytest.mark.parametrize(
@@ -648,4 +653,4 @@ def test_without_a_policy_the_built_in_one_counts_and_an_empty_one_trusts_nobody
 )
 def test_a_mistake_in_the_document_is_told_with_its_place(document: object, words: str) -> None:
     with pytest.raises(InvalidPolicy, match=words):
-        parse_rules(document, read, TrustMode.OFF)
+        parse_rules(document, read, TrustMode.OFF, Re2Pattern)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from schedkit.oci.images.layout import Layout
     from schedkit.oci.images.ports import Source, Target
     from schedkit.oci.registry.client import Registry
+    from schedkit.oci.registry.download import Downloads
     from schedkit.runtimes.port import Runtime
 
 ROOT = Path("/")  # of the machine whose kernel is looked at
@@ -111,6 +112,14 @@ def read_anywhere(settings: Settings, place: str) -> bytes:
         return download.fetch(
             place, limit=MAX_BYTES, ca_file=_ca_file(settings), proxies=read_proxies(os.environ)
         )
+
+
+def downloads(settings: Settings) -> Downloads:
+    """Files by their URLs, as this user may reach them; to be closed."""
+    from schedkit.oci.http.proxies import read_proxies  # noqa: PLC0415 - as above
+    from schedkit.oci.registry.download import Downloads  # noqa: PLC0415 - as above
+
+    return Downloads(ca_file=_ca_file(settings), proxies=read_proxies(os.environ))
 
 
 def _ca_file(settings: Settings) -> Path | None:

@@ -31,13 +31,14 @@ from schedkit.model.images.references import (
     parse_repository,
 )
 from schedkit.model.images.strictjson import InvalidDocument
-from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust.policy import InvalidPolicy, parse_policy
+from schedkit.model.trust.policy import InvalidPattern, InvalidPolicy, parse_policy
 from schedkit.model.trust.steps import Refusal
 from schedkit.oci.errors import Refused, Unauthorized
-from schedkit.oci.http import bodies, http1
+from schedkit.oci.http import bodies
+from schedkit.oci.http.exchange import Broken, Exchange, question
 from schedkit.oci.images import digests
 from schedkit.oci.policy import files, verdict_cache
+from schedkit.oci.policy.patterns import parse_pattern
 from schedkit.oci.registry import challenges, client, login_helpers
 from schedkit.oci.registry import logins as credentials
 from schedkit.oci.registry.host import Answer, Ask
@@ -338,7 +339,7 @@ def _policy(folder: Path, data: bytes) -> object:
             raise InvalidPolicy(f"{name} is not there")
         return (folder / name).read_bytes()
 
-    policy = parse_policy(json.loads(data), read)
+    policy = parse_policy(json.loads(data), read, parse_pattern)
     files.check_policy(policy)
     return policy.fingerprint, policy.log_host, policy.rule_for(str(_REPOSITORY))
 
@@ -377,7 +378,7 @@ def _conversation(folder: Path) -> tuple[Target, ...]:
         Target("challenges", 7, _CHALLENGES, _challenge, (Unauthorized, Refused), _text),
         Target("tags", 4, [b'{"name": "rig/image", "tags": ["v1", "v2", "latest"]}'], _tags, (Refused,)),
         Target("links", 5, _LINKS, _link, (Refused,), _text),
-        Target("HTTP answers", 8, _ANSWERS, _http, (http1.Broken,), Mutator.lines),
+        Target("HTTP answers", 8, _ANSWERS, _http, (Broken,), Mutator.lines),
         Target("waits", 3, _WAITS, _wait, (), _text),
     )
 
@@ -404,9 +405,9 @@ def _link(data: bytes) -> object:
 def _http(data: bytes) -> object:
     """The answer arrives in two parts, and the connection ends after them."""
     parts = iter((data[:200], data[200:], b""))
-    reader = http1.Reader(lambda: next(parts, b""))
-    head = http1.read_head(reader)
-    return sum(map(len, http1.Body(reader, head, method="GET").pieces()))
+    exchange = Exchange(question("GET", "/", [("Host", _HOST)]), lambda: next(parts, b""))
+    list(exchange.request(()))
+    return exchange.head(), sum(map(len, exchange.pieces()))
 
 
 def _wait(data: bytes) -> object:

@@ -37,11 +37,11 @@ from rig.fuzz import der
 from rig.fuzz.mutations import Mutator
 from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest
-from schedkit.model.trust.patterns import InvalidPattern, parse_pattern
-from schedkit.model.trust.policy import Exactly, Identity, NamedFile, Rule, TrustPolicy
+from schedkit.model.trust.policy import Exactly, Identity, InvalidPattern, NamedFile, Rule, TrustPolicy
 from schedkit.model.trust.steps import Refusal
 from schedkit.model.trust.verified import Verified
 from schedkit.oci.errors import RegistryError
+from schedkit.oci.policy.patterns import parse_pattern
 from schedkit.oci.sigstore.strict import quiet
 from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
 from schedkit.oci.sigstore.verify import verify

@@ -6,19 +6,19 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
 from schedkit.model.images import grammar
 from schedkit.model.images.references import canonical_prefix, shown, whole_name
 from schedkit.model.images.strictjson import is_whole
-from schedkit.model.trust.patterns import MAX_TEXT, InvalidPattern, Pattern, parse_pattern
 
 GITHUB_ACTIONS: Final = "https://token.actions.githubusercontent.com"
 OUR_WORKFLOWS: Final = r"^https://github\.com/schedkit/.*"
 OUR_OWNER: Final = "https://github.com/schedkit"
 PUBLIC_LOG: Final = "https://rekor.sigstore.dev"
+MAX_TEXT: Final = 2048
 
 # a policy may have a rule under this name and another under docker.io, from when they were two
 _LATE_ALIAS: Final = "registry.hub.docker.com"
@@ -27,9 +27,6 @@ _OWNER: Final = "sourceRepositoryOwner"
 _MAX_SIGNERS: Final = 64
 _MAX_RULES: Final = 256
 _URL: Final = r"(?i:https?://(?P<host>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(:[0-9]{1,5})?(/[!-~]*)?)"
-
-
-"""Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
 
 
 class Mode(StrEnum):
@@ -41,6 +38,10 @@ class Mode(StrEnum):
 
 class InvalidPolicy(ValueError):  # noqa: N818 - named after what is wrong
     """A trust policy that cannot be used: where, why, and what to write instead."""
+
+
+class InvalidPattern(ValueError):  # noqa: N818 - as above
+    """A regular expression that is not accepted, and why."""
 
 
 class NamedFile(msgspec.Struct, frozen=True):
@@ -58,6 +59,17 @@ class Exactly(msgspec.Struct, frozen=True):
     def matches(self, text: str) -> bool:
         """Whether it is this one."""
         return len(text) <= MAX_TEXT and text == self.text
+
+
+class Pattern(Protocol):
+    """A regular expression that a name has to match as a whole, by an engine that the model does not know."""
+
+    @property
+    def expression(self) -> str:
+        """As it was written."""
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text fits."""
 
 
 class SourceRepository(msgspec.Struct, frozen=True):
@@ -141,16 +153,18 @@ class TrustPolicy(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode(_content(self), order="deterministic")).hexdigest()
 
 
-def default_policy() -> TrustPolicy:
+Read: TypeAlias = Callable[[str], bytes]
+# the pattern that an expression describes; or an InvalidPattern
+ParsePattern: TypeAlias = Callable[[str], Pattern]
+
+
+def default_policy(parse_pattern: ParsePattern) -> TrustPolicy:
     """Without a policy file: what schedkit's own workflows signed for schedkit, with the public Sigstore."""
     ours = Identity(Exactly(GITHUB_ACTIONS), parse_pattern(OUR_WORKFLOWS), owner=Exactly(OUR_OWNER))
     return TrustPolicy(Rule(identities=(ours,)), log_url=PUBLIC_LOG)
 
 
-Read = Callable[[str], bytes]
-
-
-def parse_policy(document: object, read: Read) -> TrustPolicy:
+def parse_policy(document: object, read: Read, parse_pattern: ParsePattern) -> TrustPolicy:
     """The policy that a decoded file describes; `read` gets the files it names.
 
     Raises `InvalidPolicy`, which says where in the document, and lets errors of `read` through.
@@ -158,14 +172,14 @@ def parse_policy(document: object, read: Read) -> TrustPolicy:
     known = ("keys", "identities", "requireLog", "rekorURL", "trustedRoot", "repositories")
     fields = known_fields(document if document is not None else {}, "the policy", known)
     return TrustPolicy(
-        rule=_rule(fields, "", read),
-        repositories=_repositories(fields.get("repositories", []), read),
+        rule=_rule(fields, "", read, parse_pattern),
+        repositories=_repositories(fields.get("repositories", []), read, parse_pattern),
         log_url=_log_url(fields["rekorURL"]) if "rekorURL" in fields else None,
         trusted_root=_file(fields["trustedRoot"], "trustedRoot", read) if "trustedRoot" in fields else None,
     )
 
 
-def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
+def _rule(fields: Mapping[str, Any], where: str, read: Read, parse_pattern: ParsePattern) -> Rule:
     keys = _items(fields.get("keys", []), f"{where}keys", _MAX_SIGNERS)
     identities = _items(fields.get("identities", []), f"{where}identities", _MAX_SIGNERS)
     require_log = fields.get("requireLog", False)
@@ -173,7 +187,9 @@ def _rule(fields: Mapping[str, Any], where: str, read: Read) -> Rule:
         raise InvalidPolicy(f"{where}requireLog is {_said(require_log)}; write true or false")
     return Rule(
         tuple(_key(item, f"{where}keys[{at}]", read) for at, item in enumerate(keys)),
-        tuple(_identity(item, f"{where}identities[{at}]") for at, item in enumerate(identities)),
+        tuple(
+            _identity(item, f"{where}identities[{at}]", parse_pattern) for at, item in enumerate(identities)
+        ),
         require_log,
     )
 
@@ -190,23 +206,25 @@ def _file(value: object, where: str, read: Read) -> NamedFile:
     return NamedFile(path, read(path))
 
 
-def _identity(item: object, where: str) -> Identity:
+def _identity(item: object, where: str, parse_pattern: ParsePattern) -> Identity:
     names = ("issuer", "subject", _REPOSITORY, _OWNER)
     fields = known_fields(item, where, [key for name in names for key in (name, f"{name}RegExp")])
+
+    def asked(name: str) -> Exactly | Pattern:
+        return _matcher(fields, name, where, parse_pattern)
+
+    def asked_if_written(name: str) -> Exactly | Pattern | None:
+        """What need not be asked; but a key with nothing after its colon was meant to ask something."""
+        return asked(name) if fields.keys() & {name, f"{name}RegExp"} else None
+
     return Identity(
-        _matcher(fields, "issuer", where),
-        _matcher(fields, "subject", where),
-        _optional_matcher(fields, _REPOSITORY, where),
-        _optional_matcher(fields, _OWNER, where),
+        asked("issuer"), asked("subject"), asked_if_written(_REPOSITORY), asked_if_written(_OWNER)
     )
 
 
-def _optional_matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern | None:
-    """What need not be asked; but a key with nothing after its colon was meant to ask something."""
-    return _matcher(fields, name, where) if fields.keys() & {name, f"{name}RegExp"} else None
-
-
-def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Pattern:
+def _matcher(
+    fields: Mapping[str, Any], name: str, where: str, parse_pattern: ParsePattern
+) -> Exactly | Pattern:
     exact, expression = fields.get(name), fields.get(f"{name}RegExp")
     if (exact is None) == (expression is None):
         raise InvalidPolicy(f"{where} needs either {name} or {name}RegExp")
@@ -219,7 +237,7 @@ def _matcher(fields: Mapping[str, Any], name: str, where: str) -> Exactly | Patt
         raise InvalidPolicy(f"{place} is not an expression that is accepted: {error}") from error
 
 
-def _repositories(value: object, read: Read) -> dict[str, Rule]:
+def _repositories(value: object, read: Read, parse_pattern: ParsePattern) -> dict[str, Rule]:
     """By name. Docker's registry used to be another one under one of its names: a rule under that gives way.
 
     It spoke of nothing that a rule under another name speaks of, and shall not overrule that now.
@@ -233,7 +251,7 @@ def _repositories(value: object, read: Read) -> dict[str, Rule]:
         known = late if _has_late_alias(str(fields["match"])) else rules
         if name in known:
             raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
-        known[name] = _rule(fields, f"{where}.", read)
+        known[name] = _rule(fields, f"{where}.", read, parse_pattern)
     left = {name: rule for name, rule in late.items() if not any(_speaks_of(one, name) for one in rules)}
     return left | rules
 
@@ -345,4 +363,4 @@ def _identity_content(identity: Identity) -> object:
 
 
 def _words(matcher: Exactly | Pattern) -> list[str]:
-    return ["pattern", matcher.expression] if isinstance(matcher, Pattern) else ["exactly", matcher.text]
+    return ["exactly", matcher.text] if isinstance(matcher, Exactly) else ["pattern", matcher.expression]

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from schedkit.model.images import grammar
 from schedkit.model.images.references import Repository, shown
-from schedkit.model.trust.patterns import MAX_TEXT
 from schedkit.model.trust.policy import (
+    MAX_TEXT,
     InvalidPolicy,
+    ParsePattern,
     Read,
     TrustPolicy,
     default_policy,
@@ -83,9 +84,11 @@ class Rules:
         return self.allowed_namespaces is None or namespace in self.allowed_namespaces
 
 
-def built_in_rules(floor: TrustMode, default: TrustMode = TrustMode.OFF) -> Rules:
+def built_in_rules(
+    floor: TrustMode, parse_pattern: ParsePattern, default: TrustMode = TrustMode.OFF
+) -> Rules:
     """Where the administrator wrote none: the only ones for which the default counts."""
-    policy = default_policy()
+    policy = default_policy(parse_pattern)
     return Rules(mode=_stricter(floor, default), policy=policy, fingerprint=policy.fingerprint)
 
 
@@ -102,7 +105,7 @@ def missing_mode_remark(rules: Rules, built_in: Rules) -> str:
     return f"{rules.place} has no mode: {counts}; write the one you want"
 
 
-def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
+def parse_rules(document: object, read: Read, floor: TrustMode, parse_pattern: ParsePattern) -> Rules:
     """The rules that a decoded file describes; `read` gets the files that its policy names.
 
     No mode below the floor comes out of it. Raises `InvalidPolicy`, which says where in the document, and
@@ -116,7 +119,7 @@ def parse_rules(document: object, read: Read, floor: TrustMode) -> Rules:
         return files[name]
 
     given = fields.get("policy")
-    policy = default_policy() if given is None else parse_policy(given, remember)
+    policy = default_policy(parse_pattern) if given is None else parse_policy(given, remember, parse_pattern)
     return Rules(
         mode=_stricter(floor, _mode(fields.get("mode", floor))),
         policy=policy,

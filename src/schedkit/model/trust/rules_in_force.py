@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from schedkit.model.images.references import brief
-from schedkit.model.trust.policy import InvalidPolicy, Read
+from schedkit.model.trust.policy import InvalidPolicy, ParsePattern, Read
 from schedkit.model.trust.rules import OLD_RULES_FILE, PLACES, RULES_FILE, Rules, TrustMode, parse_rules
 
 # what is renamed or replaced is gone for a moment, and a kubelet may take 90 s to bring the next
@@ -56,11 +56,13 @@ def file_that_counts(names: Collection[str], folder: str) -> str | None:
     return None
 
 
-def written_rules(document: object, read: Read, floor: TrustMode, place: str) -> Rules:
+def written_rules(
+    document: object, read: Read, floor: TrustMode, parse_pattern: ParsePattern, place: str
+) -> Rules:
     """As `parse_rules`, for a file that somebody wrote: one without a word in it opens nothing."""
     if document is None:
         raise InvalidPolicy(f"{place} says nothing: write a mode, {{}} for none, or remove the file")
-    return replace(parse_rules(document, read, floor), place=place)
+    return replace(parse_rules(document, read, floor, parse_pattern), place=place)
 
 
 def after_a_look(

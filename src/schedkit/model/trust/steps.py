@@ -13,6 +13,7 @@ from typing import Final
 from schedkit.model.images.references import brief
 
 REVISION: Final = 3
+"""Of the steps below and all that decides them. Whoever changes one raises it: older verdicts end with it."""
 
 
 class Step(IntEnum):

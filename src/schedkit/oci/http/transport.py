@@ -9,8 +9,6 @@ bodies, which general clients handle by themselves, do not exist here.
 from __future__ import annotations
 
 import base64
-import os
-import re
 import select
 import socket
 import ssl
@@ -18,16 +16,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from pathlib import Path
+from functools import partial
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+import h11
 import msgspec
 
 from schedkit.oci.errors import Refused, RegistryError, Uncertified, Unreachable
-from schedkit.oci.http import http1
 from schedkit.oci.http.deadlines import capped
+from schedkit.oci.http.exchange import Broken, Exchange, TooManyHeaders, Unwritable, question
 from schedkit.oci.http.proxies import Proxies, parse_proxy
+from schedkit.oci.http.tls import Authorities, has_unknown_issuer
 
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 30.0
@@ -35,8 +35,6 @@ _IDLE_S: Final = 30.0
 _PORTS: Final = {"http": 80, "https": 443}
 _MOST_ADDRESSES: Final = 8  # of one host
 _PIECE: Final = 64 << 10
-_HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]")
-_WHOLE_STORE: Final = 50  # authorities; the public ones are two or three times as many
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -62,12 +60,10 @@ class Wire:
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
-        self.reader = http1.Reader(self._receive)
         self.idle_since = 0.0
-        self.is_spent = False
-        """Whether something was left unsaid on it, so that nothing else can be said."""
 
-    def _receive(self) -> bytes:
+    def receive(self) -> bytes:
+        """Some bytes, as they come; nothing at the end of the connection."""
         self._stream.settimeout(_left(SILENCE_S))
         return self._stream.recv(_PIECE)
 
@@ -90,7 +86,7 @@ class Wire:
 
     def is_usable(self) -> bool:
         """Whether a server that was silent since has neither said something nor left."""
-        if self.is_spent or time.monotonic() - self.idle_since > _IDLE_S or not self.reader.is_empty:
+        if time.monotonic() - self.idle_since > _IDLE_S:
             return False
         poll = select.poll()
         poll.register(self._stream, select.POLLIN)
@@ -105,18 +101,19 @@ class Wire:
 class Response:
     """An answer whose body may still be on its way; read it before the operation's deadline, or close it."""
 
-    def __init__(self, request: Request, wire: Wire, ends: float, release: Callable[[Wire], None]) -> None:
-        head = http1.read_head(wire.reader)
-        self.url = request.url
+    def __init__(
+        self, url: str, exchange: Exchange, ends: float, end_exchange: Callable[[Exchange], None]
+    ) -> None:
+        head = exchange.head()
+        self.url = url
         self.status = head.status
         self.headers = head.headers
-        self._body = http1.Body(wire.reader, head, method=request.method)
-        self._wire, self._ends, self._release = wire, ends, release
+        self._exchange, self._ends, self._end_exchange = exchange, ends, end_exchange
         self._is_open = True
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it comes, undecoded; `Unreachable` when it breaks off."""
-        pieces = self._body.pieces()
+        pieces = self._exchange.pieces()
         while True:
             with _deadline(self._ends), _translated(self.url):
                 piece = next(pieces, None)
@@ -130,11 +127,7 @@ class Response:
         if not self._is_open:
             return
         self._is_open = False
-        if self._body.is_whole and self._body.is_lasting:
-            self._wire.idle_since = time.monotonic()
-            self._release(self._wire)
-        else:
-            self._wire.close()
+        self._end_exchange(self._exchange)
 
 
 class Transport:
@@ -143,7 +136,7 @@ class Transport:
     def __init__(
         self,
         *,
-        tls: ssl.SSLContext,
+        tls: Authorities,
         proxies: Proxies,
         resolve: Resolve | None = None,
         connect_s: float = CONNECT_S,
@@ -159,11 +152,12 @@ class Transport:
         with _deadline(ends), _translated(request.url):
             target = _place(url)
             place = (*target, self._proxies.proxy_for(*target))
-            head = _head(request, url, via=place[-1])
+            asked = _question(request, url, via=place[-1])
             wire = self._taken(place) or self._opened(place)
             try:
-                _send(wire, head, request.content)
-                return Response(request, wire, ends, self._idle.setdefault(place, []).append)
+                exchange = Exchange(asked, wire.receive)
+                _send(wire, exchange, request.content)
+                return Response(request.url, exchange, ends, partial(self._put_back, place, wire))
             except BaseException:
                 wire.close()
                 raise
@@ -184,14 +178,31 @@ class Transport:
             wire.close()
         return None
 
+    def _put_back(self, place: tuple[str, str, int, str], wire: Wire, exchange: Exchange) -> None:
+        """Keep a connection on which everything was said; end any other."""
+        if not exchange.may_be_followed:
+            wire.close()
+            return
+        wire.idle_since = time.monotonic()
+        self._idle.setdefault(place, []).append(wire)
+
     def _opened(self, place: tuple[str, str, int, str]) -> Wire:
+        """A new connection; where an authority is not in the index, the whole store is asked."""
+        try:
+            return self._opened_once(place)
+        except _CannotConnect as error:
+            if not (has_unknown_issuer(error.__cause__) and self._tls.complete()):
+                raise
+        return self._opened_once(place)
+
+    def _opened_once(self, place: tuple[str, str, int, str]) -> Wire:
         scheme, host, port, proxy = place
         wire = self._opened_to_proxy(proxy) if proxy else Wire(self._connected(host, port))
         try:
             if scheme == "https":
                 if proxy:
                     _tunnel(wire, host, port, proxy)
-                wire.secure(self._tls, host)
+                wire.secure(self._tls.context, host)
         except BaseException:
             wire.close()
             raise
@@ -202,7 +213,7 @@ class Transport:
         scheme, host, port = _place(address)
         wire = Wire(self._connected(host, port))
         if scheme == "https":
-            wire.secure(self._tls, host)
+            wire.secure(self._tls.context, host)
         return wire
 
     def _connected(self, host: str, port: int) -> socket.socket:
@@ -230,41 +241,11 @@ def _connect(address: str, port: int, share_s: float) -> socket.socket:
     return stream
 
 
-def tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    """Trust in the system's authorities, and in those of the file."""
-    context = ssl.create_default_context(capath=_indexed_authorities())
-    try:
-        if ca_file is not None:
-            context.load_verify_locations(ca_file)
-    except OSError as error:  # as ssl's own errors are, too
-        raise RegistryError(f"{ca_file} cannot be read as certificates of authorities: {error}") from error
-    return context
-
-
-def _indexed_authorities() -> str | None:
-    """The system's folder of authorities, if each can be found by its name; None: all have to be read.
-
-    To read all of them takes longer than to verify an image.
-    """
-    paths = ssl.get_default_verify_paths()
-    if paths.openssl_cafile_env in os.environ or paths.openssl_capath_env in os.environ:
-        return None  # somebody chose others
-    return paths.openssl_capath if is_indexed(Path(paths.openssl_capath)) else None
-
-
-def is_indexed(folder: Path) -> bool:
-    """Whether all authorities can be found there by name; a few are some that were added to a bundle's."""
-    with suppress(OSError):
-        names = os.listdir(folder)  # noqa: PTH208 - a Path for each takes longer than to look at it
-        return sum(_HASHED.fullmatch(name) is not None for name in names) >= _WHOLE_STORE
-    return False
-
-
 def _place(url: SplitResult) -> tuple[str, str, int]:
     return url.scheme, url.hostname or "", url.port or _PORTS.get(url.scheme, 0)
 
 
-def _head(request: Request, url: SplitResult, *, via: str) -> bytes:
+def _question(request: Request, url: SplitResult, *, via: str) -> h11.Request:
     """The request's first lines; a proxy gets the whole address, unless it only has to pass bytes on."""
     authority = url.netloc.rpartition("@")[2]
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
@@ -272,7 +253,7 @@ def _head(request: Request, url: SplitResult, *, via: str) -> bytes:
     if via and url.scheme == "http":
         target = f"http://{authority}{target}"
         headers += _proxy_login(via)
-    return http1.written(request.method, target, headers)
+    return question(request.method, target, headers)
 
 
 def _proxy_login(proxy: str) -> list[tuple[str, str]]:
@@ -290,23 +271,25 @@ def _tunnel(wire: Wire, host: str, port: int, proxy: str) -> None:
             "a proxy that is itself asked by https cannot lead to https: name it with http://"
         )
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    wire.send(http1.written("CONNECT", authority, [("Host", authority), *_proxy_login(proxy)]))
-    status = http1.read_head(wire.reader).status
-    if not 200 <= status < 300 or not wire.reader.is_empty:
-        raise http1.Broken(f"its proxy answered {status}")
+    exchange = Exchange(
+        question("CONNECT", authority, [("Host", authority), *_proxy_login(proxy)]), wire.receive
+    )
+    _send(wire, exchange, None)
+    status = exchange.head().status
+    if not 200 <= status < 300 or exchange.has_leftovers:
+        raise Broken(f"its proxy answered {status}")
 
 
-def _send(wire: Wire, head: bytes, content: bytes | Iterable[bytes] | None) -> None:
+def _send(wire: Wire, exchange: Exchange, content: bytes | Iterable[bytes] | None) -> None:
     """Head and body; a server that does not listen to the end may have answered, so that is read then."""
-    pieces = (content,) if isinstance(content, bytes) else content or ()
-    wire.send(head)
+    pieces = exchange.request((content,) if isinstance(content, bytes) else content or ())
+    wire.send(next(pieces))
     for piece in pieces:
         try:
             wire.send(piece)
         except TimeoutError:
             raise
         except OSError:
-            wire.is_spent = True
             return
 
 
@@ -329,13 +312,13 @@ def _translated(url: str) -> Iterator[None]:
         raise Unreachable(f"{host} was too slow: no answer in time") from error
     except _CannotConnect as error:
         raise _connect_failure(host, error.__cause__) from error
-    except http1.Unwritable as error:
+    except Unwritable as error:
         raise Refused(f"{host} gave an address that no request can be made of: {error}") from error
     except UnicodeError as error:  # a label that is empty or too long
         raise Refused(f"{host[:80]!r} cannot be the name of a host: {error}") from error
-    except http1.TooManyHeaders as error:
+    except TooManyHeaders as error:
         raise Refused(f"{host} cannot be used: {error}") from error
-    except (OSError, http1.Broken) as error:
+    except (OSError, Broken) as error:
         raise Unreachable(f"{host} could not be reached, or broke off: {error}") from error
 
 

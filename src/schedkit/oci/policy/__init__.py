@@ -1,6 +1,7 @@
 """Trust on disk: what people wrote, what was embedded, what was decided before.
 
 `files`: policies, with the keys and roots they name, read by `strict_yaml` and kept parsed by `file_cache`.
-`root_files`: the trusted root in use, embedded or newer by `root_update`. `verdict_cache`: images that were
-verified before.
+`patterns`: their regular expressions, by RE2.
+`root_files`: the trusted root in use, embedded or newer by `root_update`, for which `tuf_fetcher` asks.
+`verdict_cache`: images that were verified before.
 """

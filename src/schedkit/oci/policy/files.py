@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from schedkit.disk import guarded
 from schedkit.model.trust.policy import InvalidPolicy, Read, TrustPolicy, parse_policy
+from schedkit.oci.policy.patterns import parse_pattern
 
 T = TypeVar("T")
 # the beginning of a file, of at most so many bytes; or an OSError or ValueError
@@ -32,7 +34,8 @@ def read_policy(file: Path, load: Load = load_yaml) -> TrustPolicy:
     Root takes it from files alone that nobody else could have written: they decide what runs in the kernel.
     Keys and trusted root are read, but not understood: `check_policy` does that, or the first verification.
     """
-    return read_with(file, parse_policy, guarded.read_obeyed, load)
+    parse = partial(parse_policy, parse_pattern=parse_pattern)
+    return read_with(file, parse, guarded.read_obeyed, load)
 
 
 def read_beginning(file: Path, size: int) -> bytes:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from schedkit.disk import guarded, whole
+from schedkit.oci.http.deadlines import within
 from schedkit.oci.policy import root_files
 from schedkit.oci.policy.root_files import MAX_ROOT, ORIGIN, SIGSTORE, TRUSTED_ROOT, DatedRoot, Origin
+from schedkit.oci.registry.download import Downloads
 from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
+
+_LONGEST_S: Final = 300  # for all files together
 
 
 class UpdateFailed(Exception):  # noqa: N818 - what happened
@@ -22,7 +27,12 @@ class UpdateFailed(Exception):  # noqa: N818 - what happened
 
 
 def update(
-    folder: Path, today: dt.date, *, url: str = SIGSTORE, first_root: bytes | None = None
+    folder: Path,
+    today: dt.date,
+    downloads: Downloads,
+    *,
+    url: str = SIGSTORE,
+    first_root: bytes | None = None,
 ) -> DatedRoot:
     """Fetch the newest root into the folder; `UpdateFailed`, and everything as before, if that cannot be.
 
@@ -30,7 +40,8 @@ def update(
     """
     try:
         guarded.make_folder(folder)
-        data = _fetched(folder, url, first_root or root_files.embedded_file("root.json"))
+        with within(_LONGEST_S):
+            data = _fetched(folder, downloads, url, first_root or root_files.embedded_file("root.json"))
         parse_root(data)
         updated = DatedRoot(data, Origin(today, url))
         whole.write_whole(folder / TRUSTED_ROOT, [data])
@@ -40,11 +51,12 @@ def update(
     return updated
 
 
-def _fetched(folder: Path, url: str, first_root: bytes) -> bytes:
+def _fetched(folder: Path, downloads: Downloads, url: str, first_root: bytes) -> bytes:
     """The newest trusted root, verified from `first_root` on."""
     from tuf.api.exceptions import DownloadError, RepositoryError  # noqa: PLC0415 - only this verb pays for it
-    from tuf.ngclient.config import UpdaterConfig  # noqa: PLC0415 - as above
     from tuf.ngclient.updater import Updater  # noqa: PLC0415 - as above
+
+    from schedkit.oci.policy.tuf_fetcher import TufFetcher  # noqa: PLC0415 - as above
 
     metadata, targets = folder / "metadata", folder / "targets"
     for one in (metadata, targets):
@@ -55,7 +67,7 @@ def _fetched(folder: Path, url: str, first_root: bytes) -> bytes:
             url,
             str(targets),
             f"{url.rstrip('/')}/targets/",
-            config=UpdaterConfig(app_user_agent="schedkit"),
+            fetcher=TufFetcher(downloads),
             bootstrap=first_root,
         )
         info = updater.get_targetinfo(TRUSTED_ROOT)

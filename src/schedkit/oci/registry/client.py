@@ -28,7 +28,8 @@ from schedkit.model.images.strictjson import InvalidDocument
 from schedkit.oci.errors import NotFound, Refused, RegistryError, TooLarge, Unreachable
 from schedkit.oci.http.bodies import refuse_unfit
 from schedkit.oci.http.proxies import Proxies, is_loopback
-from schedkit.oci.http.transport import Transport, tls_context
+from schedkit.oci.http.tls import system_authorities
+from schedkit.oci.http.transport import Transport
 from schedkit.oci.http.urls import join_address
 from schedkit.oci.images.digests import index_of, read_index, read_manifest, verified
 from schedkit.oci.images.ports import Reader
@@ -78,7 +79,7 @@ class Registry:
     @cached_property
     def _transport(self) -> Transport:
         """Made on first use: reading the system's authorities takes a tenth of a second."""
-        return Transport(tls=tls_context(self._settings.ca_file), proxies=self._settings.proxies)
+        return Transport(tls=system_authorities(self._settings.ca_file), proxies=self._settings.proxies)
 
     def __enter__(self) -> Self:
         return self

@@ -37,10 +37,12 @@ from schedkit.runtimes.errors import (
     still_there,
 )
 from schedkit.runtimes.podman import answers
-from schedkit.runtimes.podman.http import Answer, Request, Server
+from schedkit.runtimes.podman.request import Request
+from schedkit.runtimes.podman.server import Server
 
 if TYPE_CHECKING:
     from schedkit.runtimes.image_content import ImageContent, Meter, Progress
+    from schedkit.runtimes.podman.http import Answer
     from schedkit.runtimes.specs import Spec
 
 _API = "/v4.0.0/libpod"

@@ -1,59 +1,55 @@
-"""The little HTTP/1.1 that Podman's socket needs: one request per connection, answers read piece by piece.
+"""A request to Podman and its answer, in HTTP/1.1 by h11; answers are read piece by piece.
 
 http.client would do it as well, and import TLS, mail parsing and three times the interpreter's own start-up
-with it. Reading is bounded everywhere: a line, a header, a whole answer.
+with it. Reading is bounded everywhere: the head, and a whole answer.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
-from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
-from schedkit.runtimes import sockets
+import h11
+
 from schedkit.runtimes.errors import HungUpError, NotAnsweringError, SilentError
+from schedkit.runtimes.podman.request import Request
 
 PIECE_BYTES = 1 << 16
-_LINE_LIMIT_BYTES = 1 << 16
+_HEAD_LIMIT_BYTES = 1 << 16
 _HEADER_LIMIT = 100
 _ANSWER_LIMIT_BYTES = 16 << 20
+_BEGINNING = b"HTTP/1."
+_SWITCHED = 101
 _HUNG_UP = "Podman hung up before it had answered"
 _SILENT = "see whether it still runs (`systemctl status podman`), then try again"
 
 
-class Request(NamedTuple):
-    """One request; a body that is no bytes is streamed."""
-
-    method: str
-    target: str
-    body: bytes | Iterable[bytes] = b""
-    headers: Mapping[str, str] | None = None
-    timeout_s: float | None = 60  # between two pieces of the answer; None: wait for ever
+def converse(connection: socket.socket, request: Request) -> Answer:
+    """Send the request; returns with the beginning of the answer."""
+    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_LIMIT_BYTES)
+    for piece in _written(http, request):  # what the source of a body raises passes through
+        if not _push(connection, piece):
+            break
+    return Answer(connection, http)
 
 
 class Answer:
     """Status and headers are there; the rest is read on demand, and closed with the block."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._file: BufferedReader = connection.makefile("rb")
-        try:
-            self.status = self._read_status()
-            self.headers = dict(self._read_headers())
-        except BaseException:
-            self._file.close()
-            raise
+    def __init__(self, connection: socket.socket, http: h11.Connection) -> None:
+        self._connection, self._http = connection, http
+        http.receive_data(self._first_bytes())
+        head = self._head()
+        self.status = head.status_code
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
         self._connection.close()
 
     def read(self) -> bytes:
@@ -67,14 +63,17 @@ class Answer:
 
     def pieces(self) -> Iterator[bytes]:
         """The answer's body as it comes."""
-        if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            return self._chunks()
-        return self._exactly(_number(self.headers.get("content-length", "0"), 10))
+        while self._http.their_state is h11.SEND_BODY:
+            event = self._event()
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
 
     def raw(self) -> Iterator[bytes]:
         """Whatever comes until the other side closes: the answer became a plain stream."""
-        while piece := self._some(PIECE_BYTES):
+        piece = self._http.trailing_data[0] or self._received()
+        while piece:
             yield piece
+            piece = self._received()
 
     def feed(self, source: int) -> None:
         """Send what is read from that descriptor, and its end; goes on beside whoever reads the answer."""
@@ -83,97 +82,59 @@ class Answer:
         # nobody waits for it: a terminal may never say another word
         threading.Thread(target=_pump, args=(source, self._connection), daemon=True).start()
 
-    def _chunks(self) -> Iterator[bytes]:
-        while size := _number(self._line().partition(b";")[0].decode("latin-1"), 16):
-            yield from self._exactly(size)
-            self._line()
-        while self._line():  # trailers: nothing of interest
-            pass
-
-    def _exactly(self, size: int) -> Iterator[bytes]:
-        while size > 0:
-            piece = self._some(min(size, PIECE_BYTES))
-            if not piece:
-                raise _hung_up()
-            size -= len(piece)
-            yield piece
-
-    def _read_status(self) -> int:
-        if not self._has_begun():
-            raise HungUpError(_HUNG_UP, _SILENT, acted=True)
-        words = self._line().split(maxsplit=2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
-            raise _nonsense("no HTTP")
-        return int(words[1])
-
-    def _read_headers(self) -> Iterator[tuple[str, str]]:
-        for _ in range(_HEADER_LIMIT):
-            line = self._line()
-            if not line:
-                return
-            name, _, value = line.decode("latin-1").partition(":")
-            yield name.strip().lower(), value.strip()
-        raise _nonsense(f"more than {_HEADER_LIMIT} headers")
-
-    def _has_begun(self) -> bool:
+    def _first_bytes(self) -> bytes:
+        """What tells an answer from silence, and from another protocol, whose server may wait for us."""
         with _answering(self._connection):
             try:
-                return bool(self._file.peek(1))
+                first = self._connection.recv(PIECE_BYTES)
             except ConnectionResetError:  # closed with our request unread
-                return False
+                first = b""
+        if not first:
+            raise HungUpError(_HUNG_UP, _SILENT, acted=True)
+        if first[: len(_BEGINNING)] != _BEGINNING[: len(first)]:
+            raise _nonsense("no HTTP")
+        return first
 
-    def _line(self) -> bytes:
-        with _answering(self._connection):
-            line = self._file.readline(_LINE_LIMIT_BYTES)
-        if not line.endswith(b"\n"):
-            raise _nonsense("a line without an end") if len(line) == _LINE_LIMIT_BYTES else _hung_up()
-        return line.rstrip(b"\r\n")
+    def _head(self) -> h11.Response | h11.InformationalResponse:
+        """The answer's own, or that of a change to another protocol."""
+        while isinstance(head := self._event(), h11.InformationalResponse) and head.status_code != _SWITCHED:
+            pass
+        if not isinstance(head, h11.Response | h11.InformationalResponse):
+            raise _nonsense("no HTTP")
+        if len(head.headers) > _HEADER_LIMIT:
+            raise _nonsense(f"more than {_HEADER_LIMIT} headers")
+        return head
 
-    def _some(self, most: int) -> bytes:
-        with _answering(self._connection):
-            return self._file.read1(most)
+    def _event(self) -> object:
+        """What the answer says next."""
+        while (event := self._parsed()) is h11.NEED_DATA:
+            self._http.receive_data(self._received())
+        return event
 
-
-class Server:
-    """The HTTP server behind a unix socket; every way in which it fails is a `NotAnsweringError`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def ask(self, request: Request) -> Answer:
-        """Send the request; returns with the beginning of the answer.
-
-        A question that changes nothing is put once more to a service that hung up without a word: one that
-        systemd starts on demand ends after some idle seconds, and may do so just when it is called.
-        """
+    def _parsed(self) -> object:
         try:
-            return self._ask(request)
-        except HungUpError:
-            if request.method != "GET":
-                raise
-            return self._ask(request)
+            return self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            _, is_closed = self._http.trailing_data
+            raise (_hung_up() if is_closed else _nonsense(f"no HTTP/1.1: {str(error)[:80]}")) from error
 
-    def _ask(self, request: Request) -> Answer:
-        connection = sockets.connect(self.path, "Podman")
-        connection.settimeout(request.timeout_s)
-        try:
-            _send(connection, request)
-            return Answer(connection)
-        except BaseException:
-            connection.close()
-            raise
+    def _received(self) -> bytes:
+        with _answering(self._connection):
+            return self._connection.recv(PIECE_BYTES)
 
 
-def _send(connection: socket.socket, request: Request) -> None:
+def _written(http: h11.Connection, request: Request) -> Iterator[bytes]:
+    """The bytes of the request: its head, and its body with a length or in chunks."""
     body = request.body
-    length = f"Content-Length: {len(body)}" if isinstance(body, bytes) else "Transfer-Encoding: chunked"
-    lines = [f"{request.method} {request.target} HTTP/1.1", "Host: podman", length]
-    lines += [f"{name}: {value}" for name, value in (request.headers or {"Connection": "close"}).items()]
-    head = "\r\n".join([*lines, "", ""]).encode("ascii")
-    rest = [body] if isinstance(body, bytes) else _chunked(body)
-    for piece in itertools.chain([head], rest):  # what the source of a body raises passes through
-        if not _push(connection, piece):
-            return
+    pieces = [body] if isinstance(body, bytes) else body
+    length = (
+        ("Content-Length", f"{len(body)}") if isinstance(body, bytes) else ("Transfer-Encoding", "chunked")
+    )
+    headers = [("Host", "podman"), length, *(request.headers or {"Connection": "close"}).items()]
+    yield http.send(h11.Request(method=request.method, target=request.target, headers=headers)) or b""
+    for piece in pieces:
+        yield http.send(h11.Data(data=piece)) or b""
+    yield http.send(h11.EndOfMessage()) or b""
 
 
 def _push(connection: socket.socket, data: bytes) -> bool:
@@ -203,20 +164,6 @@ def _answering(connection: socket.socket) -> Iterator[None]:
         raise SilentError(silence, _SILENT, acted=True) from error
     except OSError as error:
         raise _hung_up() from error
-
-
-def _number(text: str, base: int) -> int:
-    try:
-        return int(text, base)
-    except ValueError:
-        raise _nonsense(f"the length {text[:40]!r}") from None
-
-
-def _chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        if piece:
-            yield b"%x\r\n%b\r\n" % (len(piece), piece)
-    yield b"0\r\n\r\n"
 
 
 def _hung_up() -> NotAnsweringError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from functools import singledispatch
 from itertools import chain
 from pathlib import Path
@@ -23,7 +22,7 @@ from schedkit.oci.errors import (
 )
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSocketError, NotAnsweringError
 from schedkit.schedctl.problems import elsewhere
-from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.problems.problem import Problem, in_words
 
 # what to do next; the first that fits
 _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
@@ -87,7 +86,7 @@ def _(error: InvalidReference) -> Problem:
 
 @explain.register
 def _(error: RegistryError) -> Problem:
-    said = re.sub(r"\[Errno -?\d+\] ", "", str(error))  # its words say the same
+    said = in_words(error)
     told = (remedy for words, remedy in _TOLD_REMEDIES if any(each in said for each in words))
     usual = (remedy for kind, remedy in _REGISTRY_REMEDIES if isinstance(error, kind))
     return Problem(said, remedy=next(chain(told, usual), ""))

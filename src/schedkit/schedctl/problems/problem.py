@@ -6,6 +6,7 @@ Every failure that a user may meet becomes a `Problem`; any other is a mistake o
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -66,6 +67,11 @@ class Problem(Exception):  # noqa: N818 - it is told to a user, who met a proble
 def report(problem: Problem, *, as_json: bool) -> None:
     """Print it on stderr, with whatever a stranger wrote made harmless."""
     click.echo(problem.as_json() if as_json else printable(problem.as_text()), err=True)
+
+
+def in_words(error: Exception) -> str:
+    """What an error says, without a number that its words say again."""
+    return re.sub(r"\[Errno -?\d+\] ", "", str(error))
 
 
 def printable(text: str) -> str:

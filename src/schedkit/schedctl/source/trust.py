@@ -15,6 +15,7 @@ from schedkit.model.images.references import Reference
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy
 from schedkit.model.trust.verified import Verified
 from schedkit.oci.policy import root_files
+from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.schedctl.settings.paths import data_folder, home
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 def read_trust(path: str | None) -> Trust:
     """The policy in that file, or the one that is built in; by the root it names, or the newest there is."""
-    policy, origin = _read_policy(path) if path else default_policy(), path or DEFAULT
+    policy, origin = _read_policy(path) if path else default_policy(Re2Pattern), path or DEFAULT
     if policy.trusted_root is not None:
         return Trust(policy, origin, policy.trusted_root.content, policy.trusted_root.path, None)
     usual, today = root_files.current(root_folder(os.environ)), datetime.now(UTC).date()

@@ -30,6 +30,7 @@ from schedkit.model.trust.rules_in_force import (
     file_that_counts,
     written_rules,
 )
+from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.sked.trust import confined
 from schedkit.sked.trust.confined import BrokenOffError, Limits
 from schedkit.sked.trust.messages import Reading
@@ -68,7 +69,7 @@ class RuleFolder:
         gone_s: float = GONE_S,
     ) -> None:
         self._folder, self._floor, self._read_file = folder, floor, read
-        self._built_in, self._gone_s = built_in_rules(floor, default), gone_s
+        self._built_in, self._gone_s = built_in_rules(floor, Re2Pattern, default), gone_s
         # whoever holds it has the one process that there is memory for
         self._turn = turn or asyncio.Lock()
         unread = RulesInForce(None, "they have not been read yet")
@@ -157,7 +158,8 @@ class RuleFolder:
         place = PLACES[file.name]
         if reading.complaint:
             raise InvalidPolicy(f"{place}: {reading.complaint}")
-        return written_rules(reading.document, reading.files.__getitem__, self._floor, place)
+        # whoever read it knows that its expressions are accepted, and another process will match them
+        return written_rules(reading.document, reading.files.__getitem__, self._floor, Re2Pattern, place)
 
     def _identity(self) -> Identity:
         """Changes with every file: Kubernetes swaps the folder behind them all, people edit one."""

@@ -15,6 +15,7 @@ import msgspec
 from schedkit.model.trust.policy import InvalidPolicy, Read
 from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.oci.policy.files import Opener, check_policy, read_beginning, read_with
+from schedkit.oci.policy.patterns import parse_pattern
 from schedkit.sked.trust.messages import Reading
 
 LONGEST_S: Final = 60
@@ -49,7 +50,7 @@ def _is_swapped(folder: Path, name: Path) -> bool:
 
 
 def _gathered(document: Any, read_named: Read) -> Reading:  # noqa: ANN401 - whatever YAML can say
-    rules = parse_rules(document, read_named, TrustMode.OFF)
+    rules = parse_rules(document, read_named, TrustMode.OFF, parse_pattern)
     if rules.files:
         check_policy(rules.policy)
     return Reading(document, dict(rules.files))

@@ -28,6 +28,7 @@ from schedkit.oci.http.deadlines import within
 from schedkit.oci.http.proxies import read_proxies
 from schedkit.oci.images.ports import Source
 from schedkit.oci.policy import root_files
+from schedkit.oci.policy.patterns import Re2Pattern, parse_pattern
 from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
@@ -159,8 +160,8 @@ def with_age(refusal: Refusal, usual: DatedRoot, today: dt.date) -> Refusal:
 
 def _policy(request: Request) -> TrustPolicy:
     if request.policy is None:
-        return default_policy()
-    return parse_policy(request.policy, request.files.__getitem__)
+        return default_policy(Re2Pattern)
+    return parse_policy(request.policy, request.files.__getitem__, parse_pattern)
 
 
 def _distrusted(request: Request, step: int, why: str) -> Answer:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from schedkit.model.trust.patterns import Pattern
-from schedkit.model.trust.policy import Exactly, Identity, Rule
+from schedkit.model.trust.policy import Exactly, Identity, Pattern, Rule
 from schedkit.schedctl.answers.answer import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.source.trust import Trust, read_trust

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import click
 from schedkit.oci.policy import root_files, root_update
 from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.policy.root_update import UpdateFailed
+from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
-from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.problems.problem import Problem, in_words
+from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.trust import root_folder_of
 
 
@@ -36,8 +39,9 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
     type=click.Path(path_type=Path),
     help="The TUF root of another Sigstore than the public one.",
 )
+@click.pass_obj
 @answering
-def command(url: str, first_root: Path | None) -> Answer:
+def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
     """Fetch the newest Sigstore root, verified from the one that is known.
 
     The public one counts from then on. That of another Sigstore counts for policies that name its file.
@@ -47,22 +51,21 @@ def command(url: str, first_root: Path | None) -> Answer:
     today = datetime.now(UTC).date()
     known = first_root.read_bytes() if first_root else None
     try:
-        now = root_update.update(folder, today, url=url, first_root=known)
+        with closing(wiring.downloads(settings)) as downloads:
+            now = root_update.update(folder, today, downloads, url=url, first_root=known)
     except UpdateFailed as error:
-        raise _not_refreshed(url, error) from error
+        raise _not_refreshed(error) from error
     updated = _describe(before, now, folder)
     file = folder / root_files.TRUSTED_ROOT
     elsewhere = f"this is not the public Sigstore: write `trustedRoot: {file}` into a policy to use it"
     return Answer(updated, [_text(updated)], warnings=[] if url == root_files.SIGSTORE else [elsewhere])
 
 
-def _not_refreshed(url: str, error: UpdateFailed) -> Problem:
-    """With a reason where TUF gives none, as when there is no network."""
-    why = str(error).replace(f"{url} could not be read: ;", f"{url} could not be reached;")
+def _not_refreshed(error: UpdateFailed) -> Problem:
     remedy = (
         "see whether this machine has a network, or a proxy (HTTPS_PROXY); an old root verifies as before"
     )
-    return Problem("the root was not refreshed; the one in use stays", why=why, remedy=remedy)
+    return Problem("the root was not refreshed; the one in use stays", why=in_words(error), remedy=remedy)
 
 
 def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:
