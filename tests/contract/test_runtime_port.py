@@ -21,9 +21,10 @@ from rig import contents, images, polling, processes
 from rig.containerd import Containerd as ContainerdService
 from rig.contents import UNSIGNED
 from rig.podman import Podman as PodmanService
+from schedkit.model.host.containers import ContainerState
 from schedkit.model.images.references import Descriptor
 from schedkit.runtimes.containerd.client import Containerd
-from schedkit.runtimes.containers import State, Stream
+from schedkit.runtimes.containers import Stream
 from schedkit.runtimes.errors import (
     BrokenImageError,
     DiskFullError,
@@ -172,7 +173,7 @@ class TestCreating:
 
         found = runtime.inspect(name)
 
-        assert (found.name, found.state, found.pid, found.exit) == (name, State.CREATED, None, None)
+        assert (found.name, found.state, found.pid, found.exit) == (name, ContainerState.CREATED, None, None)
         assert (found.image, found.started_at) == (image.reference, None)
         assert found.labels["org.schedkit.test"] == "1"
         assert said(runtime, name) == ""
@@ -193,7 +194,7 @@ class TestCreating:
         with pytest.raises(NameTakenError, match=name):
             runtime.create(Spec(admission=UNSIGNED, name=name, image=image.reference))
 
-        assert runtime.inspect(name).state is State.CREATED
+        assert runtime.inspect(name).state is ContainerState.CREATED
         runtime.remove(name)
 
     def test_a_program_that_is_not_there_is_an_error_and_leaves_nothing(
@@ -213,7 +214,7 @@ class TestRunning:
     def test_a_running_container_has_a_pid_and_a_beginning(self, runtime: Runtime, run: Run) -> None:
         found = runtime.inspect(run(_WAITS_FOR_TERM))
 
-        assert found.state is State.RUNNING
+        assert found.state is ContainerState.RUNNING
         assert found.pid is not None
         assert found.started_at is not None
         assert found.created_at is not None
@@ -276,7 +277,7 @@ class TestEnding:
         assert (ended.code, ended.signal, str(ended)) == (7, None, "exit code 7")
         assert ended.at is not None
         found = runtime.inspect(name)
-        assert (found.state, found.pid, found.exit) == (State.EXITED, None, ended)
+        assert (found.state, found.pid, found.exit) == (ContainerState.EXITED, None, ended)
 
     def test_a_signal_is_told_from_an_exit(self, runtime: Runtime, run: Run) -> None:
         ended = runtime.wait(run("kill -SEGV $$"), timeout_s=30)
@@ -307,7 +308,7 @@ class TestEnding:
 
         assert stopped.forced
         assert str(stopped.exit) == "killed by SIGKILL"
-        assert runtime.inspect(name).state is State.EXITED
+        assert runtime.inspect(name).state is ContainerState.EXITED
 
     def test_what_a_program_has_started_is_gone_with_it(self, runtime: Runtime, run: Run) -> None:
         """It sees the host's processes, so that no namespace takes the others along."""
@@ -323,7 +324,7 @@ class TestEnding:
         name = run("exit 5")
         ended = runtime.wait(name, timeout_s=30)
 
-        stopped = runtime.stop(name)
+        stopped = runtime.stop(name, grace_s=10)
 
         assert (stopped.exit, stopped.forced) == (ended, False)
 
@@ -336,7 +337,7 @@ class TestEnding:
         runtime.start(name)
 
         again = runtime.inspect(name)
-        assert (again.id, again.state) == (first.id, State.RUNNING)
+        assert (again.id, again.state) == (first.id, ContainerState.RUNNING)
         assert again.pid not in (None, first.pid)
         # SIGTERM before that would end it without a word: the program has yet to say what it does then
         polling.until(lambda: said(runtime, name).endswith("ready\n"), "it is ready once more")
@@ -346,7 +347,7 @@ class TestEnding:
     def test_what_was_never_started_has_no_exit(self, runtime: Runtime, image: ImageContent) -> None:
         name = create(runtime, image, "true")
 
-        assert runtime.stop(name).exit is None
+        assert runtime.stop(name, grace_s=10).exit is None
 
         runtime.remove(name)
 
@@ -362,7 +363,7 @@ class TestEnding:
     @pytest.mark.parametrize("question", ["inspect", "start", "stop", "wait", "attach"])
     def test_nobody_speaks_for_a_container_that_is_not_there(self, runtime: Runtime, question: str) -> None:
         with pytest.raises(NoSuchContainerError, match="schedctl ps"):
-            getattr(runtime, question)("port-nobody")
+            getattr(runtime, question)("port-nobody", **({"grace_s": 10} if question == "stop" else {}))
 
 
 class TestOutput:
@@ -455,7 +456,7 @@ class TestListing:
         found = runtime.containers()
 
         assert [one.name for one in found] == [ended, running]
-        assert [one.state for one in found] == [State.EXITED, State.RUNNING]
+        assert [one.state for one in found] == [ContainerState.EXITED, ContainerState.RUNNING]
 
     def test_one_of_the_go_schedctl_is_listed_and_stopped_like_ours(
         self, runtime: Runtime, service: Service, image: ImageContent
@@ -464,7 +465,7 @@ class TestListing:
 
         [found] = runtime.containers()
 
-        assert (found.name, found.state, found.image) == ("go-made", State.RUNNING, image.reference)
+        assert (found.name, found.state, found.image) == ("go-made", ContainerState.RUNNING, image.reference)
         assert found.pid is not None
         assert runtime.stop("go-made", grace_s=0.3).forced
         runtime.remove("go-made")
@@ -495,7 +496,7 @@ class TestListing:
         for word in ("of-others", identity, identity[:12]):
             runtime.remove(word)
             with pytest.raises(NoSuchContainerError):
-                runtime.stop(word)
+                runtime.stop(word, grace_s=10)
 
         assert podman.inspect("of-others")["Id"] == identity
         podman.run("rm", "of-others")
@@ -546,7 +547,7 @@ class TestContainerd:
         runtime.wait("go-restarted", timeout_s=30)
         containerd.run("tasks", "delete", "go-restarted")
 
-        assert runtime.inspect("go-restarted").state is State.UNKNOWN
+        assert runtime.inspect("go-restarted").state is ContainerState.UNKNOWN
 
         runtime.remove("go-restarted")
 

@@ -17,7 +17,8 @@ from rig.podman import Podman
 from rig.schedext import Launcher
 from schedkit.kernel import kmsg, ownership, structops, sysfs
 from schedkit.kernel.observation import observe
-from schedkit.model.host.owners import OurContainer, OwnerKind
+from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.owners import OwnerKind
 from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Proof, place_of
 from schedkit.model.host.status import Status, judge
@@ -135,7 +136,7 @@ def test_a_loader_without_a_link_owns_its_scheduler_until_it_ends(launcher: Laun
     proof = proved()
     assert (proof.hold, proof.process) == (Hold.NOBODY, None)
     assert "without a link" in proof.reason
-    assert judge(observe(ROOT), []).owner.kind is OwnerKind.ORPHAN
+    assert judge(observe(ROOT)._replace(containers=())).owner.kind is OwnerKind.ORPHAN
 
 
 @pytest.mark.usefixtures("no_old_registrations")
@@ -286,15 +287,17 @@ def test_a_scheduler_in_a_container_is_ours_when_the_container_is(podman: Podman
     try:
         polling.until(lambda: schedext.is_attached("totally_different"), "it is attached", timeout_s=120)
         container = podman.inspect("alias")
-        ours = OurContainer(container["Id"], "alias", container["State"]["Pid"])
+        pid = container["State"]["Pid"]
+        ours = Container(container["Id"], "alias", "podman", ContainerState.RUNNING, pid)
         observation = observe(ROOT)
         process = observation.proof.process
 
         assert process is not None
         assert place_of(process).container_id == ours.id
-        assert judge(observation, [ours]).status is Status.RUNNING
-        assert judge(observation, [ours._replace(pid=0)]).status is Status.RUNNING
-        stranger = judge(observation, [])
+        assert judge(observation._replace(containers=(ours,))).status is Status.RUNNING
+        by_control_group = ours._replace(pid=None)
+        assert judge(observation._replace(containers=(by_control_group,))).status is Status.RUNNING
+        stranger = judge(observation._replace(containers=()))
         assert (stranger.status, stranger.owner.kind) == (Status.ORPHANED, OwnerKind.FOREIGN)
         assert stranger.owner.container_id == ours.id
     finally:

@@ -20,7 +20,7 @@ def test_a_kernel_without_sched_ext_runs_its_own_scheduler() -> None:
     observation = observe(Path("/"))
 
     assert observation.kernel.state is State.ABSENT
-    assert judge(observation, []).status.value == "idle"
+    assert judge(observation._replace(containers=())).status.value == "idle"
 
 
 def test_readiness_says_that_sched_ext_is_missing_and_in_which_option() -> None:

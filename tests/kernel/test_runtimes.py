@@ -13,7 +13,8 @@ from rig.contents import UNSIGNED
 from rig.errors import RigError
 from rig.podman import Podman
 from schedkit.kernel.observation import observe
-from schedkit.model.host.owners import OurContainer, OwnerKind
+from schedkit.model.host.containers import ContainerState
+from schedkit.model.host.owners import OwnerKind
 from schedkit.model.host.status import Status, judge
 from schedkit.runtimes.containerd.client import Containerd as ContainerdRuntime
 from schedkit.runtimes.podman.client import Podman as PodmanRuntime
@@ -117,10 +118,10 @@ def test_a_scheduler_that_we_run_is_ours_and_goes_with_its_container(
         _await_fifo()
         seen = observe(Path("/"))
 
-        by_control_group = OurContainer(made.id, made.name, pid=0)
-        assert judge(seen, [by_control_group]).status is Status.RUNNING
-        assert judge(seen, []).owner.kind is OwnerKind.FOREIGN
-        assert judge(seen, [], silent=[driver]).owner.kind is OwnerKind.UNKNOWN
+        by_control_group = made._replace(state=ContainerState.RUNNING, pid=None)
+        assert judge(seen._replace(containers=(by_control_group,))).status is Status.RUNNING
+        assert judge(seen._replace(containers=())).owner.kind is OwnerKind.FOREIGN
+        assert judge(seen._replace(containers=(), silent=(driver,))).owner.kind is OwnerKind.UNKNOWN
         assert port.stop("scx-ours", grace_s=60).forced is False
         assert schedext.state() == "disabled"
     finally:

@@ -26,7 +26,9 @@ from rig.podman import Podman
 from rig.schedext import Launcher
 from schedkit.model.host import actions
 from schedkit.model.host.actions import Action
-from schedkit.schedctl.change.executor import Stage
+from schedkit.schedctl.change import executor
+from schedkit.schedctl.change.executor import Outcome
+from schedkit.schedctl.change.machine import Machine
 from schedkit.schedctl.main import main
 
 pytestmark = pytest.mark.kernel("7")
@@ -340,14 +342,15 @@ def killed_after(kind: type[Action], argv: list[str]) -> None:
 
 
 def _die_after(kind: type[Action]) -> None:
-    perform = Stage.perform
+    perform = executor.perform
 
-    def perform_and_die(self: Stage, action: Action) -> None:
-        perform(self, action)
+    def perform_and_die(action: Action, machine: Machine, so_far: Outcome) -> Outcome:
+        outcome = perform(action, machine, so_far)
         if isinstance(action, kind):
             os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
 
-    Stage.perform = perform_and_die  # type: ignore[method-assign]  # in the child alone
+    executor.perform = perform_and_die  # in the child alone
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import pytest
 
-from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, attribute, way_to_end
+from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.owners import EJECT, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.status import (
     PATIENCE_S,
     RULES,
     Containers,
-    HostObservation,
+    HostStatus,
     Status,
     count,
     find_rule,
@@ -23,18 +26,30 @@ from schedkit.model.kernel.sched_ext import KernelState, State
 
 ID = "5e1f" * 16
 UID = "0d5b1c2e-8a9f-4c11-9c1e-1234567890ab"
-OURS = OurContainer(ID, "scx_rusty", pid=70)
-SECOND = OurContainer("c0de" * 16, "scx_lavd", pid=80)
+OURS = Container(ID, "scx_rusty", "podman", ContainerState.RUNNING, 70)
+SECOND = Container("c0de" * 16, "scx_lavd", "podman", ContainerState.RUNNING, 80)
 COMBINATIONS = list(product(State, OwnerKind, Containers))
 
 
-def attached(process: Process, ops: str = "mini") -> HostObservation:
+def attached(process: Process, ops: str = "mini") -> Snapshot:
     """A kernel that runs what the process holds."""
-    return HostObservation(KernelState(State.ENABLED, ops=ops), Proof(Hold.LINK, process))
+    return Snapshot(KernelState(State.ENABLED, ops=ops), Proof(Hold.LINK, process))
 
 
-def quiet(state: State = State.DISABLED) -> HostObservation:
-    return HostObservation(KernelState(state))
+def quiet(state: State = State.DISABLED) -> Snapshot:
+    return Snapshot(KernelState(state))
+
+
+def judged(
+    seen: Snapshot,
+    running: Sequence[Container] | None,
+    *,
+    ended: Sequence[Container] = (),
+    silent: Sequence[str] = (),
+) -> HostStatus:
+    """The answer where these containers are ours; None: no runtime answered."""
+    containers = None if running is None else (*running, *ended)
+    return judge(seen._replace(containers=containers, silent=tuple(silent)))
 
 
 @pytest.mark.parametrize(("state", "owner", "containers"), COMBINATIONS)
@@ -60,7 +75,7 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
 
 def test_a_stranger_with_the_name_of_our_container_is_a_stranger() -> None:
     decoy = Process(99, command=f"/usr/bin/{OURS.name}", cgroups=("/user.slice",))
-    verdict = judge(attached(decoy, ops=OURS.name), [OURS])
+    verdict = judged(attached(decoy, ops=OURS.name), [OURS])
 
     assert (verdict.status, verdict.owner.kind) == (Status.MISMATCH, OwnerKind.FOREIGN)
 
@@ -85,7 +100,7 @@ def test_idle_is_never_said_of_a_kernel_or_a_container_that_may_run_something() 
 
 @pytest.mark.parametrize("state", State)
 def test_two_of_our_containers_are_always_a_discrepancy(state: State) -> None:
-    assert judge(quiet(state), [OURS, SECOND]).status is Status.MULTIPLE
+    assert judged(quiet(state), [OURS, SECOND]).status is Status.MULTIPLE
 
 
 IN_OURS = Process(71, ancestors=(70, 1), command="scx_rusty", cgroups=(f"/machine.slice/libpod-{ID}.scope",))
@@ -98,10 +113,8 @@ LINGERING = Process(95, command="./scx", cgroups=("/user.slice/user-7.slice/user
 IN_CONTAINERD = Process(96, command="scx_rusty", cgroups=("/schedkit/scx-rusty",))
 IN_DOCKER = Process(97, command="scx", cgroups=(f"/system.slice/docker-{ID}.scope",))
 POD = Process(92, command="/scx", cgroups=(f"/kubepods/besteffort/pod{UID}/{'ab' * 32}",))
-ORPHAN = HostObservation(
-    KernelState(State.ENABLED, ops="mini"), Proof(Hold.NOBODY, reason="its loader is gone")
-)
-UNPROVED = HostObservation(
+ORPHAN = Snapshot(KernelState(State.ENABLED, ops="mini"), Proof(Hold.NOBODY, reason="its loader is gone"))
+UNPROVED = Snapshot(
     KernelState(State.ENABLED, ops="mini"), Proof(Hold.UNKNOWN, reason="CAP_SYS_PTRACE is needed")
 )
 
@@ -134,9 +147,9 @@ UNPROVED = HostObservation(
     ],
 )
 def test_what_is_seen_becomes_the_contracts_status(
-    observation: HostObservation, ours: list[OurContainer] | None, status: str, owner: str
+    observation: Snapshot, ours: list[Container] | None, status: str, owner: str
 ) -> None:
-    verdict = judge(observation, ours)
+    verdict = judged(observation, ours)
 
     assert (verdict.status.value, verdict.owner.kind.value) == (status, owner)
     assert "{" not in verdict.words + verdict.way_out
@@ -151,9 +164,9 @@ def test_what_is_seen_becomes_the_contracts_status(
     ],
 )
 def test_what_an_ended_container_left_in_the_kernel_is_ours_to_end(
-    running: list[OurContainer], status: str
+    running: list[Container], status: str
 ) -> None:
-    verdict = judge(attached(IN_OURS), running, ended=[OURS._replace(pid=0)])
+    verdict = judged(attached(IN_OURS), running, ended=[OURS._replace(state=ContainerState.EXITED, pid=None)])
 
     assert (verdict.status.value, verdict.owner.kind) == (status, OwnerKind.MANAGED)
     assert "schedctl did not start" not in verdict.words
@@ -162,7 +175,7 @@ def test_what_an_ended_container_left_in_the_kernel_is_ours_to_end(
 
 
 def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:
-    verdict = judge(attached(SERVICE), [OURS])
+    verdict = judged(attached(SERVICE), [OURS])
 
     assert verdict.words == (
         "container scx_rusty runs, but the kernel runs mini, "
@@ -178,11 +191,11 @@ def test_what_outlives_its_process_is_to_be_ejected() -> None:
     owner = attribute(Proof(Hold.MAP, Process(93, command="./scx")), [])
 
     assert way_to_end(owner) == f"`kill 93`; the kernel keeps it, so {EJECT}"
-    assert judge(ORPHAN, []).way_out == EJECT
+    assert judged(ORPHAN, []).way_out == EJECT
 
 
 def test_the_reason_why_nothing_is_proved_is_told() -> None:
-    assert "CAP_SYS_PTRACE is needed" in judge(UNPROVED, [OURS]).words
+    assert "CAP_SYS_PTRACE is needed" in judged(UNPROVED, [OURS]).words
 
 
 @pytest.mark.parametrize(
@@ -229,22 +242,22 @@ def test_a_foreign_owner_is_named_by_what_one_would_look_for(
 def test_nothing_is_foreign_that_a_silent_runtime_may_have_started_for_us(
     process: Process, silent: list[str], kind: str
 ) -> None:
-    verdict = judge(attached(process), [], silent=silent)
+    verdict = judged(attached(process), [], silent=silent)
 
     assert verdict.owner.kind.value == kind
     assert ("kill" in verdict.way_out) is (process is SERVICE)
 
 
 def test_a_container_that_has_answered_is_ours_whoever_else_is_silent() -> None:
-    ours = OurContainer("scx-rusty", "scx-rusty", pid=0)
+    ours = Container("scx-rusty", "scx-rusty", "containerd", ContainerState.RUNNING)
 
-    assert judge(attached(IN_CONTAINERD), [ours], silent=["podman"]).status is Status.RUNNING
+    assert judged(attached(IN_CONTAINERD), [ours], silent=["podman"]).status is Status.RUNNING
 
 
 def test_a_kernel_that_cannot_be_read_is_said_to_be_unknown_and_not_waited_for() -> None:
-    dark = HostObservation(KernelState(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
+    dark = Snapshot(KernelState(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
 
-    verdict = judge(dark, [])
+    verdict = judged(dark, [])
 
     assert not should_wait(dark, waited_s=0)
     assert (verdict.exit_code, verdict.words) == (2, "it is not known what the kernel runs: is /sys mounted?")

@@ -56,6 +56,25 @@ def test_processes_are_left_alone_while_nothing_is_attached(machine: Machine, st
     assert machine.asked == 0
 
 
+def test_what_is_held_is_looked_at_once_if_it_is_asked_for_while_nothing_is_attached(
+    machine: Machine,
+) -> None:
+    machine.says("disabled")
+
+    observation = observe(machine.root, is_thorough=True, gather=machine.witness(MINI))
+
+    assert (observation.proof, observation.held) == (Proof(Hold.NOTHING), MINI)
+    assert machine.asked == 1
+
+
+def test_the_owner_is_proved_by_what_was_held_at_that_moment(machine: Machine) -> None:
+    machine.says("enabled")
+
+    observation = observe(machine.root, is_thorough=True, gather=machine.witness(MINI))
+
+    assert (observation.proof.process, observation.held, machine.asked) == (Process(7), MINI, 1)
+
+
 def test_one_look_is_enough_for_a_holder_that_is_there(machine: Machine) -> None:
     machine.says("enabled")
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from rig.looks import held
 from schedkit.model.host.actions import (
+    CLEAR,
+    Action,
     AwaitAttachment,
     AwaitRelease,
     Create,
     Discard,
     Eject,
-    Host,
-    Known,
     Listen,
+    Plan,
     Refused,
     Start,
     Stop,
@@ -27,32 +29,31 @@ from schedkit.model.host.attachment import (
     judge_start,
     left_in_kernel,
 )
-from schedkit.model.host.owners import OurContainer, Owner, OwnerKind
-from schedkit.model.host.ownership import Leftovers, SchedulerMap
+from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.owners import Owner, OwnerKind
+from schedkit.model.host.ownership import HeldObjects, Leftovers, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.run_stop import After, choose, plan_run, plan_stop
-from schedkit.model.host.status import HostObservation
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
 
 ID = "ab" * 32
-OURS = Known("podman", ID, "fifo", is_running=True, pid=7)
-DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
+OURS = Container(ID, "fifo", "podman", ContainerState.RUNNING, 7)
+DEAD = Container("cd" * 32, "old", "containerd", ContainerState.EXITED)
 INSIDE = Process(7, command="scx_fifo")
 STRANGER = Process(99, command="scx_other")
 EJECTED = SchedulerMap(4, "old_ops", is_registered=True)
 POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
 
 
-def seen(
-    state: State = State.DISABLED, holder: Process | None = None, hold: Hold | None = None
-) -> HostObservation:
+def seen(state: State = State.DISABLED, holder: Process | None = None, hold: Hold | None = None) -> Snapshot:
     is_held = Hold.LINK if holder else Hold.NOTHING
     ops = "fifo" if state is State.ENABLED else None
-    return HostObservation(KernelState(state, ops), Proof(hold or is_held, holder, "because"))
+    return Snapshot(KernelState(state, ops), Proof(hold or is_held, holder, "because"))
 
 
-def host(observation: HostObservation, *containers: Known) -> Host:
-    return Host(observation, containers)
+def host(observation: Snapshot, *containers: Container, left: HeldObjects | None = None) -> Snapshot:
+    return observation._replace(containers=containers, held=left or held())
 
 
 def refusal(answer: object) -> Refused:
@@ -71,14 +72,15 @@ def refusal(answer: object) -> Refused:
         (After.FOLLOW, (Create(), Listen(), Start())),
     ],
 )
-def test_a_free_kernel_gets_the_scheduler(after: After, steps: tuple[object, ...]) -> None:
-    assert plan_run(host(seen()), after=after) == steps
+def test_a_free_kernel_gets_the_scheduler(after: After, steps: tuple[Action, ...]) -> None:
+    assert plan_run(host(seen()), after=after) == Plan(steps, on_failure=CLEAR)
 
 
 def test_what_earlier_runs_left_behind_is_removed_first() -> None:
-    machine = host(seen(), DEAD)._replace(lingering=Leftovers(registered=(EJECTED,)))
+    machine = host(seen(), DEAD, left=held(registered=(EJECTED,)))
 
-    assert plan_run(machine) == (Discard(DEAD), Unregister(EJECTED), Create(), Start(), AwaitAttachment())
+    steps = Discard(DEAD), Unregister(EJECTED), Create(), Start(), AwaitAttachment()
+    assert plan_run(machine) == Plan(steps, on_failure=CLEAR)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_what_earlier_runs_left_behind_is_removed_first() -> None:
         ),
     ],
 )
-def test_a_kernel_that_is_not_free_gets_none(machine: Host, what: str, remedy: str) -> None:
+def test_a_kernel_that_is_not_free_gets_none(machine: Snapshot, what: str, remedy: str) -> None:
     refused = refusal(plan_run(machine))
 
     assert what in refused.what
@@ -109,17 +111,15 @@ def test_a_kernel_that_is_not_free_gets_none(machine: Host, what: str, remedy: s
 
 
 def test_none_is_started_while_somebody_holds_an_old_one() -> None:
-    machine = host(seen())._replace(lingering=Leftovers((STRANGER,)))
+    machine = host(seen(), left=held(STRANGER))
 
     assert refusal(plan_run(machine)).remedy == "end it first: `schedctl reset`"
-    assert isinstance(plan_run(machine, is_forced=True), tuple)
+    assert isinstance(plan_run(machine, is_forced=True), Plan)
 
 
 def test_by_force_the_kernel_is_asked_although_it_is_taken_but_never_with_two_of_ours() -> None:
-    assert plan_run(host(seen(State.ENABLED, STRANGER)), is_forced=True) == (
-        Create(),
-        Start(),
-        AwaitAttachment(),
+    assert plan_run(host(seen(State.ENABLED, STRANGER)), is_forced=True) == Plan(
+        (Create(), Start(), AwaitAttachment()), on_failure=CLEAR
     )
     assert isinstance(plan_run(host(seen(), OURS), is_forced=True), Refused)
 
@@ -140,9 +140,9 @@ def test_by_force_the_kernel_is_asked_although_it_is_taken_but_never_with_two_of
     ],
 )
 def test_only_a_proved_owner_is_an_attachment(
-    observation: HostObservation, is_alive: bool, is_over: bool, course: Course
+    observation: Snapshot, is_alive: bool, is_over: bool, course: Course
 ) -> None:
-    assert judge_start(observation, OURS.ours, is_alive=is_alive, is_over=is_over) is course
+    assert judge_start(observation, OURS, is_alive=is_alive, is_over=is_over) is course
 
 
 def test_a_failure_tells_the_kernels_reason_and_the_schedulers_last_words() -> None:
@@ -177,21 +177,21 @@ def test_a_kernel_that_is_taken_meanwhile_is_told_with_its_owner() -> None:
 def test_stopping_waits_for_the_kernel_before_the_container_is_removed() -> None:
     steps = (Stop(OURS), AwaitRelease(OURS), Discard(OURS))
 
-    assert plan_stop(host(seen(State.ENABLED, INSIDE), OURS), OURS) == steps
+    assert plan_stop(host(seen(State.ENABLED, INSIDE), OURS), OURS) == Plan(steps)
 
 
 def test_what_the_kernel_would_keep_after_the_end_of_our_container_is_ejected() -> None:
     machine = host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS)
 
-    assert plan_stop(machine, OURS) == (Stop(OURS), AwaitRelease(OURS), Eject(), Discard(OURS))
-    assert Eject() not in plan_stop(machine, DEAD)
+    assert plan_stop(machine, OURS) == Plan((Stop(OURS), AwaitRelease(OURS), Eject(), Discard(OURS)))
+    assert plan_stop(machine, DEAD) == Plan((Stop(DEAD), AwaitRelease(DEAD), Discard(DEAD)))
 
 
 def test_where_a_pod_has_the_scheduler_ours_is_stopped_only_by_force() -> None:
     machine = host(seen(State.ENABLED, POD), OURS)
 
     assert "Kubernetes" in refusal(plan_stop(machine, OURS)).why
-    assert isinstance(plan_stop(machine, OURS, is_forced=True), tuple)
+    assert isinstance(plan_stop(machine, OURS, is_forced=True), Plan)
 
 
 @pytest.mark.parametrize("word", [None, "fifo", ID, ID[:4]])
@@ -218,7 +218,7 @@ def test_what_has_ended_is_meant_when_nothing_runs() -> None:
         ),
     ],
 )
-def test_a_word_that_means_none_or_several_is_refused(machine: Host, word: str | None, what: str) -> None:
+def test_a_word_that_means_none_or_several_is_refused(machine: Snapshot, word: str | None, what: str) -> None:
     assert what in refusal(choose(machine, word)).what
 
 
@@ -234,9 +234,11 @@ def test_a_word_that_means_none_or_several_is_refused(machine: Host, word: str |
     ],
 )
 def test_a_container_is_gone_when_kernel_and_processes_agree(
-    observation: HostObservation, holders: list[Process], is_gone: bool
+    observation: Snapshot, holders: list[Process], is_gone: bool
 ) -> None:
-    assert is_released(observation, holders, OurContainer(ID, "fifo", 7)) is is_gone
+    looked = observation._replace(held=HeldObjects(tuple(holders)))
+
+    assert is_released(looked, OURS) is is_gone
 
 
 @pytest.mark.parametrize(
@@ -264,14 +266,14 @@ def test_a_scheduler_that_outlives_its_container_is_named() -> None:
     ("left", "words"),
     [
         (
-            Leftovers(pinned=(SchedulerMap(4, "mini"),)),
+            held(pinned=(SchedulerMap(4, "mini"),)),
             "a link of mini, which the kernel has ejected, is pinned",
         ),
-        (Leftovers(gaps=("it is dark",)), "it is not known whether somebody still holds"),
+        (held(gaps=("it is dark",)), "it is not known whether somebody still holds"),
     ],
 )
-def test_nothing_starts_before_it_is_sure_that_nothing_is_left(left: Leftovers, words: str) -> None:
-    machine = host(seen())._replace(lingering=left)
+def test_nothing_starts_before_it_is_sure_that_nothing_is_left(left: HeldObjects, words: str) -> None:
+    machine = host(seen(), left=left)
 
     refused = plan_run(machine)
 

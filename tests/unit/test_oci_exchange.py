@@ -154,11 +154,37 @@ def test_headers_have_lower_case_names_and_repeated_ones_are_one_list() -> None:
         ),
         pytest.param(OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n", id="a longer chunk"),
         pytest.param(OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", id="no last chunk"),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2;\0\r\nhi\r\n0\r\n\r\n", id="a null in a chunk's words"
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n1;a\rb\r\n!\r\n0\r\n\r\n",
+            id="half a line end in a later chunk's words",
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\n\r\n",
+            id="a line that ends otherwise after the last chunk",
+        ),
+        pytest.param(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\r\n c\r\n\r\n",
+            id="a header that goes on after the last chunk",
+        ),
     ],
 )
-def test_what_is_no_answer_is_broken(data: bytes) -> None:
+@pytest.mark.parametrize("at_once", [1, 10_000])
+def test_what_is_no_answer_is_broken(data: bytes, at_once: int) -> None:
     with pytest.raises(Broken):
-        read(data)
+        read(data, at_once=at_once)
+
+
+def test_a_chunk_may_have_anything_in_it_and_any_length() -> None:
+    whole = bytes(range(256)) * 40 + b"\r\n\0\n 0\r\n\r\n"
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (whole, whole[:1], whole[:1023], b"\n"))
+
+    _, content, may_be_followed = read(OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+
+    assert content == whole + whole[:1] + whole[:1023] + b"\n"
+    assert may_be_followed
 
 
 def test_an_answer_with_too_many_headers_is_told_from_a_broken_one() -> None:

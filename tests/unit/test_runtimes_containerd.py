@@ -14,10 +14,10 @@ import grpc
 import pytest
 
 from rig.contents import UNSIGNED
+from schedkit.model.host.containers import ContainerState
 from schedkit.runtimes.containerd.calls import CallError
 from schedkit.runtimes.containerd.client import Containerd
 from schedkit.runtimes.containerd.rpc import Rpc
-from schedkit.runtimes.containers import State
 from schedkit.runtimes.errors import (
     BrokenImageError,
     ImageMissingError,
@@ -125,7 +125,7 @@ def test_what_is_created_is_prepared_and_carries_no_mark_that_is_shown(
 ) -> None:
     made = runtime.create(SPEC)
 
-    assert (made.state, dict(made.labels)) == (State.CREATED, {"provider": "schedkit"})
+    assert (made.state, dict(made.labels)) == (ContainerState.CREATED, {"provider": "schedkit"})
     assert len(daemon.records["scx_one"].labels) == 2
 
 
@@ -187,7 +187,7 @@ def test_without_a_task_and_a_beginning_nobody_knows_what_it_did(runtime: Contai
     runtime.create(SPEC)
     daemon.statuses.clear()
 
-    assert runtime.inspect("scx_one").state is State.UNKNOWN
+    assert runtime.inspect("scx_one").state is ContainerState.UNKNOWN
 
 
 @pytest.mark.parametrize("status", [0, 9], ids=["unknown", "of a later containerd"])
@@ -195,7 +195,7 @@ def test_what_may_run_is_stopped(runtime: Containerd, daemon: Daemon, status: in
     runtime.create(SPEC)
     daemon.statuses["scx_one"] = status
 
-    runtime.stop("scx_one")
+    runtime.stop("scx_one", grace_s=10)
 
     assert "Tasks.Kill" in daemon.asked
 

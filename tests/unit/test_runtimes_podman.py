@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from rig.contents import UNSIGNED
-from schedkit.runtimes.containers import State
+from schedkit.model.host.containers import ContainerState
 from schedkit.runtimes.errors import NoSuchContainerError, NotAnsweringError, RefusedError
 from schedkit.runtimes.podman.client import Podman
 from schedkit.runtimes.specs import Spec
@@ -163,7 +163,7 @@ def test_somebody_elses_container_is_none_of_ours_by_whatever_word(
     podman: Podman, libpod: Libpod, question: str, word: str
 ) -> None:
     with pytest.raises(NoSuchContainerError, match="schedctl ps"):
-        getattr(podman, question)(word)
+        getattr(podman, question)(word, **({"grace_s": 10} if question == "stop" else {}))
 
     assert libpod.asked == []
 
@@ -192,7 +192,7 @@ def test_somebody_elses_output_is_not_shown(podman: Podman) -> None:
 
 @pytest.mark.parametrize("word", ["scx_rusty", RUSTY, RUSTY[:4]])
 def test_ours_is_acted_upon_by_its_whole_id_alone(podman: Podman, libpod: Libpod, word: str) -> None:
-    podman.stop(word)
+    podman.stop(word, grace_s=10)
     podman.remove(word)
 
     assert {asked for _, asked, _ in libpod.asked} == {RUSTY}
@@ -209,7 +209,7 @@ def test_the_beginning_of_two_ids_names_neither(podman: Podman, libpod: Libpod) 
     libpod.add("5e1f" * 15 + "0000", "scx_lavd", OURS)
 
     with pytest.raises(NoSuchContainerError):
-        podman.stop("5e1f")
+        podman.stop("5e1f", grace_s=10)
 
     assert libpod.asked == []
 
@@ -234,7 +234,7 @@ def test_marks_of_ours_are_not_shown_and_cannot_be_taken(podman: Podman, libpod:
 
     made = podman.create(spec)
 
-    assert (made.state, dict(made.labels)) == (State.CREATED, OURS | {"org.schedkit.x": "1"})
+    assert (made.state, dict(made.labels)) == (ContainerState.CREATED, OURS | {"org.schedkit.x": "1"})
     assert len(libpod.containers) == 3
 
 

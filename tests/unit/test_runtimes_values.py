@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rig.contents import UNSIGNED
+from schedkit.model.host.containers import ContainerState, Exit
 from schedkit.runtimes.containerd import oci_spec
 from schedkit.runtimes.containerd.log_keeper import FILE_LIMIT_BYTES
-from schedkit.runtimes.containers import Exit, Output, State, Stream
+from schedkit.runtimes.containers import Output, Stream
 from schedkit.runtimes.errors import DiskFullError, RefusedError, StartError, not_started, refusal
 from schedkit.runtimes.podman import answers, create_body
 from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Network, Spec
@@ -43,6 +44,11 @@ def test_an_exit_says_what_happened(ended: Exit, words: str) -> None:
     assert str(ended) == words
 
 
+@pytest.mark.parametrize("number", signal.Signals)
+def test_every_signal_is_called_as_elsewhere(number: signal.Signals) -> None:
+    assert str(Exit(128 + number)) == f"killed by {number.name}"
+
+
 def test_a_signal_has_its_number() -> None:
     assert (Exit(128 + signal.SIGTERM).signal, Exit(3).signal) == (signal.SIGTERM, None)
 
@@ -64,15 +70,15 @@ class TestPodman:
     def test_an_inspection_is_read(self) -> None:
         found = answers.container(self.inspected())
 
-        assert (found.state, found.pid, found.exit, found.labels) == (State.RUNNING, 12, None, {})
+        assert (found.state, found.pid, found.exit, found.labels) == (ContainerState.RUNNING, 12, None, {})
         assert found.started_at == datetime(2026, 1, 2, 2, 4, 5, 123456, UTC)
 
     @pytest.mark.parametrize("status", ["paused", "stopping"])
     def test_what_still_has_a_process_runs(self, status: str) -> None:
-        assert answers.container(self.inspected(Status=status)).state is State.RUNNING
+        assert answers.container(self.inspected(Status=status)).state is ContainerState.RUNNING
 
     def test_a_state_of_a_later_podman_is_unknown(self) -> None:
-        assert answers.container(self.inspected(Status="teleporting")).state is State.UNKNOWN
+        assert answers.container(self.inspected(Status="teleporting")).state is ContainerState.UNKNOWN
 
     def test_memory_that_ran_out_is_seen(self) -> None:
         ended = answers.container(self.inspected(Status="exited", Pid=0, ExitCode=137, OOMKilled=True)).exit

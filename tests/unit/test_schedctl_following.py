@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,21 +10,25 @@ import pytest
 
 from rig.contents import UNSIGNED
 from schedkit.kernel import observation
+from schedkit.model.host.actions import CLEAR, Plan
+from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.processes import Hold, Proof
-from schedkit.model.host.status import HostObservation
-from schedkit.model.kernel.sched_ext import KernelState
-from schedkit.model.kernel.sched_ext import State as ExtState
-from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
+from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.runtimes.containers import Output, Stopped, Stream
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import wiring
-from schedkit.schedctl.change.executor import Stage
+from schedkit.schedctl.change.executor import Outcome
+from schedkit.schedctl.change.machine import Machine, NewContainer
+from schedkit.schedctl.change.this_kernel import ThisKernel
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.verbs.machine import launch
+from schedkit.schedctl.verbs.machine.launch import Change
 
-OURS = Container("id", "fifo", "", None, {}, State.CREATED, datetime(2026, 1, 1, tzinfo=UTC))
-RUNNING = OURS._replace(state=State.RUNNING)
-EXITED = OURS._replace(state=State.EXITED)
+OURS = Container("id", "fifo", "podman", ContainerState.CREATED, created_at=datetime(2026, 1, 1, tzinfo=UTC))
+RUNNING = OURS._replace(state=ContainerState.RUNNING)
+EXITED = OURS._replace(state=ContainerState.EXITED)
 ANOTHER = RUNNING._replace(created_at=datetime(2026, 1, 2, tzinfo=UTC))
 
 
@@ -77,7 +81,7 @@ def test_what_has_ended_is_removed_and_nothing_else(
     runtime = Runtime(*looks)
 
     with pytest.raises(SystemExit) as end:
-        launch.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
+        launch.follow(change(tmp_path, runtime))
 
     assert (end.value.code, runtime.asked) == (3, asked)
 
@@ -90,11 +94,9 @@ def test_an_interruption_ends_what_was_started_here(
 ) -> None:
     monkeypatch.setattr(wiring, "LOCK", tmp_path / "lock")
     runtime = Runtime(look)
-    played = stage(tmp_path, runtime)
-    played.outputs = interrupted()
 
     with pytest.raises(SystemExit):
-        launch.follow(played, runtime)  # type: ignore[arg-type]  # all that is asked for
+        launch.follow(change(tmp_path, runtime, interrupted()))
 
     assert runtime.asked == asked
 
@@ -103,16 +105,18 @@ def test_a_scheduler_that_stays_in_the_kernel_when_its_program_has_ended_is_name
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wiring, "LOCK", tmp_path / "lock")
-    orphan = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.NOBODY))
-    monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
+    orphan = Snapshot(KernelState(State.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    monkeypatch.setattr(observation, "observe", lambda _, **__: orphan)  # BPF maps are for root alone
     runtime = Runtime(EXITED)
 
     with pytest.raises(Problem, match="the kernel still runs fifo") as met:
-        launch.follow(stage(tmp_path, runtime), runtime)  # type: ignore[arg-type]  # all that is asked for
+        launch.follow(change(tmp_path, runtime))
 
     assert "schedctl reset" in met.value.remedy
 
 
-def stage(root: Path, runtime: Runtime) -> Stage:
-    spec = Spec(admission=UNSIGNED, name="fifo", image="image")
-    return Stage(root, {"podman": runtime}, "podman", lambda _: None, spec, created=OURS)  # type: ignore[dict-item]  # all that is asked for
+def change(root: Path, runtime: Runtime, outputs: Iterable[Output] = ()) -> Change:
+    """One that has created and started a container."""
+    new = NewContainer("podman", Spec(admission=UNSIGNED, name="fifo", image="image"))
+    machine = Machine(ThisKernel(root), {"podman": runtime}, lambda _: None, new=new)  # type: ignore[dict-item]  # all that is asked for
+    return Change(Plan((), CLEAR), machine, Outcome(created=OURS, outputs=outputs))

@@ -19,11 +19,15 @@ import pytest
 
 from rig import polling
 from rig.contents import UNSIGNED
+from rig.looks import held
+from schedkit.kernel import ownership
 from schedkit.model.catalog import Entry, Listed, Needs
-from schedkit.model.host.actions import AwaitFree, Discard, Known, Stop
-from schedkit.model.host.ownership import Leftovers, SchedulerMap
+from schedkit.model.host.actions import AwaitFree, Discard, Plan, Stop
+from schedkit.model.host.containers import Container, ContainerState, Exit
+from schedkit.model.host.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
+from schedkit.model.host.ownership import HeldLink, HeldObjects, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
-from schedkit.model.host.status import HostObservation
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
 from schedkit.model.images.content import Content, content_of, digest_of
 from schedkit.model.images.manifests import Manifest, render_manifest
@@ -34,16 +38,14 @@ from schedkit.model.readiness.facts import Facts, KernelFacts, RuntimeFacts
 from schedkit.model.readiness.table import examine
 from schedkit.oci.images.inspection import Inspected
 from schedkit.oci.images.layout import Layout
-from schedkit.runtimes.containers import Container, Exit, Output, Stream
-from schedkit.runtimes.containers import State as ContainerState
+from schedkit.runtimes.containers import Output, Stream
 from schedkit.runtimes.errors import NoSocketError, SilentError
 from schedkit.runtimes.specs import Mount
 from schedkit.schedctl.answers.answer import Answer, Format, render
 from schedkit.schedctl.change import container_spec, snapshot, why_detached
 from schedkit.schedctl.change import lock as locking
 from schedkit.schedctl.change.container_spec import Order, arguments, describe, mounts, name_of, privileges
-from schedkit.schedctl.change.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
-from schedkit.schedctl.change.snapshot import Found, Look, Survey
+from schedkit.schedctl.change.this_kernel import ThisKernel
 from schedkit.schedctl.problems.problem import ExitCode, Problem, explain
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import needs as imageneeds
@@ -59,28 +61,37 @@ GOLDEN = Path(__file__).parents[1] / "golden/schedctl"
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "ab" * 32
 LABELS = {CATALOG_NAME: "scx_fifo", DIGEST: f"sha256:{'0' * 64}", SIGNER: "key.pub"}
-RUNNING = Found(
+RUNNING = Container(
+    ID,
+    "scx_fifo",
     "podman",
-    Container(
-        ID, "scx_fifo", "registry.example/fifo:1", "cafe", LABELS, ContainerState.RUNNING, STARTED, STARTED, 7
-    ),
+    ContainerState.RUNNING,
+    7,
+    "registry.example/fifo:1",
+    "cafe",
+    LABELS,
+    created_at=STARTED,
+    started_at=STARTED,
 )
-ENDED = Found(
+ENDED = Container(
+    "old",
+    "old",
     "containerd",
-    Container("old", "old", "registry.example/old", None, {}, ContainerState.EXITED, STARTED, exit=Exit(137)),
+    ContainerState.EXITED,
+    image="registry.example/old",
+    created_at=STARTED,
+    exit=Exit(137),
 )
 ATTACHED = KernelState(State.ENABLED, "fifo", enable_seq=3, switch_all=True, nr_rejected=0, hotplug_seq=1)
 
 
-def attached_by(process: Process) -> HostObservation:
-    return HostObservation(ATTACHED, Proof(Hold.LINK, process))
+def attached_by(process: Process, *containers: Container) -> Snapshot:
+    return Snapshot(ATTACHED, Proof(Hold.LINK, process), HeldObjects(), containers)
 
 
-OWN = Look(attached_by(Process(7, command="scx_fifo")), (RUNNING,))
-FOREIGN = Look(
-    attached_by(Process(9, command="scx_lavd", cgroups=("/system.slice/scx.service",))), (RUNNING, ENDED)
-)
-IDLE = Look(HostObservation(KernelState(State.DISABLED, enable_seq=3)), ())
+OWN = attached_by(Process(7, command="scx_fifo"), RUNNING)
+FOREIGN = attached_by(Process(9, command="scx_lavd", cgroups=("/system.slice/scx.service",)), RUNNING, ENDED)
+IDLE = Snapshot(KernelState(State.DISABLED, enable_seq=3), held=HeldObjects(), containers=())
 
 
 # What status says
@@ -95,7 +106,7 @@ IDLE = Look(HostObservation(KernelState(State.DISABLED, enable_seq=3)), ())
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_status_is_the_golden_one(look: Look, file: str, code: ExitCode, form: Format) -> None:
+def test_status_is_the_golden_one(look: Snapshot, file: str, code: ExitCode, form: Format) -> None:
     answer = status.answer(look, "podman")
 
     suffix = {"text": "txt"}.get(form, form)
@@ -104,12 +115,12 @@ def test_status_is_the_golden_one(look: Look, file: str, code: ExitCode, form: F
 
 
 @pytest.mark.parametrize("look", [IDLE, OWN, FOREIGN])
-def test_status_has_the_form_of_its_schema(look: Look) -> None:
+def test_status_has_the_form_of_its_schema(look: Snapshot) -> None:
     msgspec.convert(json.loads(render(status.answer(look, "podman"), "json")), StatusShown, strict=True)
 
 
 def test_why_ours_is_not_attached_is_told_in_the_words_of_kernel_and_scheduler() -> None:
-    look = Look(IDLE.observation, (RUNNING,))
+    look = IDLE._replace(containers=(RUNNING,))
 
     answer = status.answer(look, "podman", lambda _: ("fifo: runtime error", "load failed"))
 
@@ -119,7 +130,7 @@ def test_why_ours_is_not_attached_is_told_in_the_words_of_kernel_and_scheduler()
 
 
 def test_status_agrees_with_reset_about_what_an_ended_container_left_in_the_kernel() -> None:
-    look = Look(attached_by(Process(9, command="child", cgroups=("/schedkit/old",))), (ENDED,))
+    look = attached_by(Process(9, command="child", cgroups=("/schedkit/old",)), ENDED)
 
     shown = json.loads(render(status.answer(look, "podman"), "json"))
 
@@ -128,7 +139,7 @@ def test_status_agrees_with_reset_about_what_an_ended_container_left_in_the_kern
 
 
 def test_nobody_is_asked_why_where_all_is_well() -> None:
-    def asked(found: Found) -> tuple[str, str]:
+    def asked(found: Container) -> tuple[str, str]:
         pytest.fail(f"why is {found} not attached?")
 
     for look in (IDLE, OWN, FOREIGN):
@@ -145,7 +156,7 @@ def test_words_since_a_container_began_are_the_kernels_and_its_own(tmp_path: Pat
 
     def found(*, minutes_ago: int) -> tuple[str, str]:
         began = datetime.now(UTC) - timedelta(minutes=minutes_ago)
-        one = RUNNING._replace(container=RUNNING.container._replace(started_at=began))
+        one = RUNNING._replace(started_at=began)
         return why_detached.find(tmp_path, {"podman": Writing()}, one)  # type: ignore[dict-item]  # it only writes
 
     assert found(minutes_ago=1) == ("fifo: runnable task stall", "farewell")
@@ -158,7 +169,7 @@ def test_when_a_program_began_is_asked_of_the_kernel_since_clocks_are_set(tmp_pa
     (tmp_path / "proc/7/stat").write_text(f"7 (scx_fifo) S{' 1' * 18} {ticks} 1\n")
     yesterday = datetime.now(UTC) - timedelta(days=1)
 
-    began = why_detached.began_us(tmp_path, RUNNING.container._replace(pid=7, started_at=yesterday))
+    began = why_detached.began_us(tmp_path, RUNNING._replace(started_at=yesterday))
 
     assert began is not None
     assert began / 1e6 == pytest.approx(time.monotonic() - 60, abs=5)
@@ -203,7 +214,7 @@ class Silent:
 def test_a_runtime_that_is_not_installed_is_no_problem_but_a_silent_one_is(
     error: Exception, problems: tuple[str, ...], tmp_path: Path
 ) -> None:
-    look = snapshot.look(tmp_path, {"podman": Silent(error)})  # type: ignore[dict-item]  # it only fails
+    look = snapshot.look(ThisKernel(tmp_path), {"podman": Silent(error)})  # type: ignore[dict-item]  # it only fails
 
     assert (look.containers, look.problems) == (None, problems)
 
@@ -219,9 +230,39 @@ class Empty:
 def test_a_runtime_without_a_socket_has_not_said_whose_its_containers_are(
     answering: str, silent: str, tmp_path: Path
 ) -> None:
-    look = snapshot.look(tmp_path, {answering: Empty()})  # type: ignore[dict-item]  # all that is asked for
+    look = snapshot.look(ThisKernel(tmp_path), {answering: Empty()})  # type: ignore[dict-item]  # all that is asked for
 
     assert (look.containers, look.problems, look.silent) == ((), (), (silent,))
+
+
+@pytest.mark.parametrize(
+    ("state", "is_thorough", "walks"),
+    [
+        pytest.param("enabled", True, 1, id="for a change"),
+        pytest.param("enabled", False, 1, id="for a status"),
+        pytest.param("disabled", True, 1, id="for a change, and nothing is attached"),
+        pytest.param("disabled", False, 0, id="for a status, and nothing is attached"),
+    ],
+)
+def test_one_look_walks_through_all_processes_once_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, is_thorough: bool, walks: int
+) -> None:
+    (tmp_path / "sys/kernel/sched_ext/root").mkdir(parents=True)
+    (tmp_path / "sys/kernel/sched_ext/state").write_text(state)
+    (tmp_path / "sys/kernel/sched_ext/root/ops").write_text("mini")
+    seen: list[Path] = []
+    found = HeldObjects((Process(7),), (HeldLink(7, 1, 10),), (), (SchedulerMap(10, "mini"),))
+
+    def gather(root: Path) -> HeldObjects:
+        seen.append(root)
+        return found
+
+    monkeypatch.setattr(ownership, "gather", gather)  # BPF maps are for root alone
+
+    look = snapshot.look(ThisKernel(tmp_path), {}, is_thorough=is_thorough)
+
+    assert len(seen) == walks
+    assert look.held == (found if walks else None)
 
 
 def test_the_socket_that_is_named_is_the_chosen_drivers() -> None:
@@ -354,14 +395,14 @@ OLD = switch.Predecessor(name="scx_fifo", id="cd" * 32, driver="podman")
 SWITCHED = switch.SchedulerSwitched(
     **CONFIRMED, changed=True, previous=OLD, gap_seconds=0.125, gap_source="kernel-log"
 )
-KNOWN = Known("podman", ID, "scx_fifo", is_running=True, pid=7)
-RESET = (Stop(KNOWN), AwaitFree(), Discard(KNOWN))
+KNOWN = Container(ID, "scx_fifo", "podman", ContainerState.RUNNING, 7)
+RESET = Plan((Stop(KNOWN), AwaitFree(), Discard(KNOWN)))
 CHANGES = {
     "run": run.answer(SchedulerRun(**CONFIRMED), []),
     "switch": switch.answer(SWITCHED, []),
-    "stop": stop.answer(KNOWN, IDLE.observation.kernel, []),
-    "reset": reset.answer(RESET, Survey(IDLE, IDLE.host), is_dry=False),
-    "reset-dry": reset.answer(RESET, Survey(OWN, OWN.host), is_dry=True),
+    "stop": stop.answer(KNOWN, IDLE.kernel, []),
+    "reset": reset.answer(RESET, IDLE, is_dry=False),
+    "reset-dry": reset.answer(RESET, OWN, is_dry=True),
     "pull": pull.answer(
         pull.ImagePulled(image=RUN["image"], digest=RUN["digest"], driver="podman", signer=None, loaded=True),
         [],
@@ -393,9 +434,9 @@ def test_a_switch_says_what_it_did(different: dict[str, Any], words: str) -> Non
 
 
 def test_what_a_reset_cannot_remove_is_a_warning() -> None:
-    left = IDLE.host._replace(lingering=Leftovers(pinned=(SchedulerMap(4, "mini"),)))
+    left = IDLE._replace(held=held(pinned=(SchedulerMap(4, "mini"),)))
 
-    assert "a link of mini is still pinned" in reset.answer((), Survey(IDLE, left), is_dry=False).warnings[0]
+    assert "a link of mini is still pinned" in reset.answer(Plan(()), left, is_dry=False).warnings[0]
 
 
 def test_a_pulled_image_that_was_there_is_said_to_be() -> None:

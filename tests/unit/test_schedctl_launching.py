@@ -11,17 +11,23 @@ from typing import Any, cast
 import pytest
 
 from rig.contents import UNSIGNED
+from schedkit.model.host.actions import CLEAR, Create, Plan
+from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.run_stop import After
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import parse_reference
-from schedkit.runtimes.containers import Container, State
+from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.runtimes.errors import RefusedError
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl.change.container_spec import Order
+from schedkit.schedctl import wiring
+from schedkit.schedctl.change.container_spec import Order, specify
+from schedkit.schedctl.change.executor import Outcome, perform
 from schedkit.schedctl.source.choose import Chosen
 from schedkit.schedctl.source.fetch import Fetchable
 from schedkit.schedctl.source.load import Ready
 from schedkit.schedctl.verbs.machine import run, switch
-from schedkit.schedctl.verbs.machine.launch import Asked, Launch, describe, standard_input
+from schedkit.schedctl.verbs.machine.launch import Asked, Launch, carry_out, describe, standard_input
 
 FIFO = parse_reference("registry.example/fifo")
 # of a manifest and its content nothing is asked here
@@ -32,26 +38,58 @@ READY = Ready(FOUND, "image", UNSIGNED, was_there=True)
 def test_what_is_stopped_gets_the_time_that_was_said() -> None:
     asked = Asked(Chosen(FIFO, None), Order(timeout_s=7, grace_s=60), None)
 
-    stage = Launch(asked, "podman", {}, READY, Spec(admission=UNSIGNED, name="fifo", image="image")).stage(
-        "fifo-2"
-    )
+    machine = Launch(
+        asked, "podman", {}, READY, Spec(admission=UNSIGNED, name="fifo", image="image")
+    ).machine("fifo-2")
 
-    assert (stage.timeout_s, stage.grace_s, stage.name) == (7, 60, "fifo-2")
+    assert (machine.wanted.timeout_s, machine.grace_s, machine.wanted.spec.name) == (7, 60, "fifo-2")
+
+
+class Refusing:
+    """A runtime that creates nothing."""
+
+    def create(self, spec: Spec) -> Container:
+        raise RefusedError(f"no {spec.name}", "ask another")
 
 
 @pytest.mark.parametrize(
     ("order", "told"), [(Order(least_privilege=True), "may be too few"), (Order(), "")], ids=["few", "all"]
 )
 def test_that_privileges_may_be_too_few_is_told_before_the_start_fails_of_it(
-    order: Order, told: str, capsys: pytest.CaptureFixture[str]
+    order: Order,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = Asked(Chosen(FIFO, None), order, None)
+    monkeypatch.setattr(wiring, "ROOT", tmp_path)
+    asked, runtimes = Asked(Chosen(FIFO, None), order, None), cast("Any", {"podman": Refusing()})
+    launch = Launch(asked, "podman", runtimes, READY, Spec(admission=UNSIGNED, name="fifo", image="image"))
+    host = Snapshot(KernelState(State.DISABLED))
 
-    Launch(asked, "podman", {}, READY, Spec(admission=UNSIGNED, name="fifo", image="image")).stage("fifo")
+    with pytest.raises(RefusedError, match="no fifo"):
+        carry_out(launch, Plan((Create(),), CLEAR), host, lambda: None)
 
     said = capsys.readouterr().err
     assert told in said
     assert bool(said) is bool(told)
+
+
+def test_nothing_is_made_before_the_container_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "ROOT", tmp_path)
+    sockets = tmp_path / "var/run/scx"
+    asked, runtimes = Asked(Chosen(FIFO, None), Order(), None), cast("Any", {"podman": Refusing()})
+    spec = specify(asked.chosen, Order(), FOUND, image="x", admission=UNSIGNED, policy=None, root=tmp_path)
+    launch = Launch(asked, "podman", runtimes, READY, spec)
+
+    machine = launch.machine("fifo")
+    assert (machine.wanted.folders, list(tmp_path.iterdir())) == ((sockets,), [])
+
+    with pytest.raises(RefusedError, match="no fifo"):
+        perform(Create(), machine, Outcome())
+    assert sockets.is_dir()
 
 
 @pytest.mark.parametrize(("after", "has_input"), [(After.FOLLOW, True), (After.WAIT, False)])
@@ -63,11 +101,10 @@ def test_only_what_is_attached_reads_our_input(
     with (tmp_path / "input").open("w+") as file:
         monkeypatch.setattr(sys, "stdin", file)
 
-        stage = launch.stage("fifo")
+        new = launch.machine("fifo").wanted
 
-        assert stage.stdin == (file.fileno() if has_input else None)
-    assert stage.spec is not None
-    assert stage.spec.has_input is has_input
+        assert new.stdin == (file.fileno() if has_input else None)
+    assert new.spec.has_input is has_input
 
 
 def test_a_terminal_is_not_read_by_who_does_not_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +133,9 @@ def test_the_id_in_the_answer_needs_no_runtime_that_may_have_lost_the_container_
         READY,
         Spec(admission=UNSIGNED, name="fifo", image="image"),
     )
-    stage = launch.stage("fifo")
-    stage.created = Container("ab" * 32, "fifo", "image", None, {}, State.CREATED, None)
+    outcome = Outcome(created=Container("ab" * 32, "fifo", "podman", ContainerState.CREATED))
 
-    assert describe(launch, stage)["id"] == "ab" * 32
+    assert describe(launch, outcome)["id"] == "ab" * 32
 
 
 @pytest.mark.parametrize("verb", [run, switch])

@@ -1,271 +1,190 @@
-"""`schedctl supervise` when its runtime is in trouble, on a machine made of files."""
+"""`schedctl supervise`: what its loop does on a machine in memory, also when its runtime is in trouble."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
 
-from schedkit.kernel import observation
+from rig.fakekernel import FakeKernel
+from rig.fakeruntime import FakeRuntime, Program
 from schedkit.model.host.attachment import Course
-from schedkit.model.host.processes import Hold, Process, Proof
-from schedkit.model.host.status import HostObservation
+from schedkit.model.host.containers import Container, ContainerState, Exit
+from schedkit.model.host.processes import Hold
+from schedkit.model.host.supervision import RUNTIME_PATIENCE_S
 from schedkit.model.kernel.log import ExitKind
-from schedkit.model.kernel.sched_ext import KernelState
-from schedkit.model.kernel.sched_ext import State as ExtState
-from schedkit.runtimes.containers import Container, Exit, Output, State, Stopped, Stream
-from schedkit.runtimes.errors import SilentError
+from schedkit.runtimes.errors import NoSuchContainerError, SilentError
 from schedkit.schedctl import wiring
-from schedkit.schedctl.change import eject
 from schedkit.schedctl.problems.problem import ExitCode, Problem
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine import supervise
 from schedkit.schedctl.verbs.machine.supervise import Supervision
 
-OURS = Container(
-    "ab" * 32, "fifo", "", None, {}, State.EXITED, None, started_at=datetime(2000, 1, 1, tzinfo=UTC)
-)
-STALL = b"""\
-6,1,42000000,-;sched_ext: BPF scheduler "fifo" enabled
-3,2,45000000,-;sched_ext: BPF scheduler "fifo" disabled (runnable task stall)
-"""
+ID, PID = "ab" * 32, 7
+SILENT = SilentError("Podman does not answer", "look after it")
 
 
-class Runtime:
-    """Has one container, whose program has ended; does not answer what `failing` says."""
+class Machine:
+    """One container, `fifo`, whose program has ended unless a test lets it run."""
 
-    def __init__(self, failing: str = "", silences: int = -1, container: Container = OURS) -> None:
-        self.container = container
-        self.failing = failing
-        self.silences = silences  # after so many it answers; negative: it never does
+    def __init__(self) -> None:
+        self.kernel = FakeKernel()
+        self.runtime = FakeRuntime(began=self.kernel.began, ended=self.kernel.ended)
+        self.runtime.have(Container(ID, "fifo", "podman", ContainerState.EXITED, exit=Exit(0)), program())
 
-    def _answer(self, call: str) -> None:
-        if call == self.failing:
-            self.silences -= 1
-            self.failing = call if self.silences else ""
-            raise SilentError("Podman does not answer", "look after it")
+    def run(self, hold: Hold = Hold.LINK) -> None:
+        """Its program runs, and the kernel its scheduler."""
+        running = Container(ID, "fifo", "podman", ContainerState.RUNNING, PID)
+        self.kernel.began(self.runtime.have(running, program()))
+        self.kernel.attach(PID, "fifo", hold)
 
-    def containers(self) -> tuple[Container, ...]:
-        self._answer("containers")
-        return (self.container,)
+    def find(self) -> Supervision:
+        return supervise.find(self.kernel, lambda: {"podman": self.runtime}, "podman", None, 0)
 
-    def inspect(self, container: str) -> Container:  # noqa: ARG002 - as in the port
-        self._answer("inspect")
-        return self.container
 
-    def stop(self, container: str, *, grace_s: float) -> Stopped:  # noqa: ARG002 - as above
-        return Stopped(Exit(0), forced=grace_s < 0)
-
-    def remove(self, container: str) -> None:  # noqa: ARG002 - as above
-        self._answer("remove")
-
-    def wait(self, container: str, *, timeout_s: float) -> Exit | None:  # noqa: ARG002 - as above
-        return Exit(0)
-
-    def logs(self, container: str, *, tail: int) -> Iterator[Output]:  # noqa: ARG002 - as above
-        yield Output(Stream.STDERR, b"bye\n")
+def program() -> Program:
+    return Program(complains=("bye",), code_of_term=0)
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its kernel has ejected the scheduler."""
-    for folder in ("sys/kernel/sched_ext", "dev", "proc"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "sys/kernel/sched_ext/state").write_text("disabled\n")
-    (tmp_path / "dev/kmsg").write_bytes(STALL)
-    monkeypatch.setattr(wiring, "ROOT", tmp_path)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(wiring, "LOCK", tmp_path / "lock")
-    return tmp_path
+    return Machine()
 
 
-def supervision(monkeypatch: pytest.MonkeyPatch, runtime: Runtime) -> Supervision:
-    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": runtime})
-    return Supervision(Settings(), None, 0)
+def stalled(machine: Machine) -> None:
+    """The kernel has ejected it, and its program has ended of that."""
+    machine.kernel.spawn(PID, "fifo")
+    machine.kernel.attach(PID, "fifo")
+    machine.kernel.throw_out(ExitKind.ERROR_STALL)
+    machine.kernel.end(PID)
 
 
-@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("failing", ["inspect", "remove"])
 def test_the_kernels_reason_is_told_also_when_the_runtime_is_in_trouble(
-    monkeypatch: pytest.MonkeyPatch, failing: str
+    machine: Machine, failing: str
 ) -> None:
-    ended = supervision(monkeypatch, Runtime(failing)).await_end()
+    stalled(machine)
+    machine.runtime.failing[failing] = SILENT
+
+    ended = machine.find().await_end()
 
     assert not ended.is_in_order
     assert ended.kernel_words == "fifo: runnable task stall"
     assert ended.trouble == "Podman does not answer"
 
 
-@pytest.mark.usefixtures("machine")
-def test_a_runtime_that_is_being_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "_POLL_S", 0)
+def test_a_runtime_that_is_being_restarted_is_waited_for(machine: Machine) -> None:
+    machine.runtime.failing["containers"] = SILENT
+    machine.runtime.silences["containers"] = 2
 
-    assert supervision(monkeypatch, Runtime("containers", silences=2)).container.name == "fifo"
-
-
-@pytest.mark.usefixtures("machine")
-def test_what_may_be_ours_is_waited_for_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    inside = Process(7, cgroups=(f"/machine.slice/libpod-{OURS.id}.scope",))
-    attached = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.LINK, inside))
-    monkeypatch.setattr(observation, "observe", lambda _: attached)  # BPF maps are for root alone
-    monkeypatch.setattr(supervise, "_RUNTIME_PATIENCE_S", -1)
-    monkeypatch.setattr(supervise, "_QUIET_S", 0)
-
-    assert supervision(monkeypatch, Runtime("containers", silences=3)).container.name == "fifo"
+    assert machine.find().container.name == "fifo"
+    assert 0 < machine.kernel.clock < RUNTIME_PATIENCE_S
 
 
-@pytest.mark.usefixtures("machine")
-def test_a_runtime_that_stays_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "_RUNTIME_PATIENCE_S", 0)
-    monkeypatch.setattr(supervise, "_POLL_S", 0)
+def test_what_may_be_ours_is_waited_for_without_an_end(machine: Machine) -> None:
+    machine.run()
+    machine.runtime.failing["containers"] = SILENT
+    machine.runtime.silences["containers"] = 30
+
+    assert machine.find().container.name == "fifo"
+    assert machine.kernel.clock > RUNTIME_PATIENCE_S
+
+
+def test_a_runtime_that_stays_silent_is_told(machine: Machine) -> None:
+    machine.runtime.failing["containers"] = SILENT
 
     with pytest.raises(Problem, match="neither Podman nor containerd answers"):
-        supervision(monkeypatch, Runtime("containers"))
+        machine.find()
 
 
-@pytest.mark.usefixtures("machine")
-def test_what_the_kernel_said_before_a_container_began_is_not_about_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    later = OURS._replace(started_at=datetime.now(UTC))
+def test_an_end_is_told_with_what_kernel_and_program_said(machine: Machine) -> None:
+    machine.run()
+    watched = machine.find()
+    machine.kernel.after(60, lambda: machine.runtime.end("fifo", 1))
 
-    ended = supervision(monkeypatch, Runtime(container=later)).await_end()
+    ended = watched.await_end()
 
-    assert (ended.kind, ended.kernel_words, ended.exit_code) == (None, "", 0)
+    assert (ended.course, ended.kind, ended.exit_code) == (Course.ENDED, ExitKind.UNREG, 1)
+    assert (machine.runtime.asked, machine.runtime.containers()) == (["remove fifo"], ())
 
 
-def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = HostObservation(KernelState(ExtState.ENABLED, "other"), Proof(Hold.LINK, Process(99)))
-    monkeypatch.setattr(observation, "observe", lambda _: theirs)  # BPF maps are for root alone
-    watched = supervision(monkeypatch, Runtime())
-    with (machine / "dev/kmsg").open("ab") as log:
-        log.write(b'3,9,46000000,-;sched_ext: BPF scheduler "fifo" disabled (disabled by sysrq-S)\n')
+def test_what_the_kernel_says_about_a_strangers_scheduler_is_not_about_ours(machine: Machine) -> None:
+    machine.kernel.spawn(99, "stranger")
+    machine.kernel.attach(99, "other")
+    watched = machine.find()
+    machine.kernel.throw_out(ExitKind.ERROR_STALL)
+    machine.kernel.spawn(98, "as ours")
+    machine.kernel.attach(98, "fifo")
+    machine.kernel.throw_out(ExitKind.SYSRQ)
 
     assert watched.await_end().kind is ExitKind.SYSRQ
 
 
-@pytest.mark.usefixtures("machine")
 def test_a_program_that_has_ended_is_not_attached_because_nobody_knows_whose_the_scheduler_is(
-    monkeypatch: pytest.MonkeyPatch,
+    machine: Machine,
 ) -> None:
-    unknown = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
-    monkeypatch.setattr(observation, "observe", lambda _: unknown)  # BPF maps are for root alone
-    unnoticed = OURS._replace(state=State.RUNNING, pid=7)
+    unnoticed = Container(ID, "fifo", "podman", ContainerState.RUNNING, PID)
+    machine.runtime.have(unnoticed, program())
+    machine.kernel.spawn(99, "stranger")
+    machine.kernel.attach(99, "fifo")
+    machine.kernel.gaps = ("nobody may look into it",)
 
-    ended = supervision(monkeypatch, Runtime(container=unnoticed)).await_end()
+    ended = machine.find().await_end()
 
     assert (ended.course, ended.trouble) == (Course.ENDED, "")
 
 
-class Kernel:
-    """Runs what outlives process 7, which holds it until it has ended; BPF maps are for root alone."""
+def test_what_outlives_a_program_that_ends_by_itself_is_ejected_and_nothing_is_left(machine: Machine) -> None:
+    machine.run(Hold.MAP)
+    watched = machine.find()
+    machine.kernel.after(1, lambda: machine.runtime.end("fifo", 0))
 
-    def __init__(self, machine: Path) -> None:
-        self.ejections = 0
-        self.hold = Hold.MAP
-        self._stat = machine / "proc/7/stat"
-        self._stat.parent.mkdir()
-        self.begin(100)
-
-    def begin(self, ticks: int) -> None:
-        self._stat.write_text("7 (scx) S" + " 0" * 18 + f" {ticks}\n")
-
-    def end(self) -> None:
-        self._stat.unlink()
-
-    def observe(self, root: Path) -> HostObservation:  # noqa: ARG002 - as it is called
-        kernel = KernelState(ExtState.ENABLED, "fifo", 5)
-        if self.ejections:
-            return HostObservation(KernelState(ExtState.DISABLED))
-        held = Proof(self.hold, Process(7), map_id=3)
-        return HostObservation(kernel, held if self._stat.exists() else Proof(Hold.NOBODY, map_id=3))
-
-    def eject(self, root: Path, *, is_blind: bool) -> None:  # noqa: ARG002 - as above
-        assert not is_blind
-        self.ejections += 1
-
-
-@pytest.fixture
-def kernel(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    kernel = Kernel(machine)
-    monkeypatch.setattr(observation, "observe", kernel.observe)
-    monkeypatch.setattr(eject, "eject", kernel.eject)
-    return kernel
-
-
-def test_what_outlives_a_program_that_ends_by_itself_is_ejected_and_nothing_is_left(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
-    watched = supervision(monkeypatch, runtime)
-
-    def end(timeout_s: float) -> None:
-        kernel.end()
-        runtime.container = OURS
-
-    monkeypatch.setattr(supervise, "announced", lambda: nullcontext(end))
     ended = watched.await_end()
 
-    assert (kernel.ejections, ended.left, ended.trouble) == (1, "", "")
+    assert (machine.kernel.log().exits[-1].kind, ended.left, ended.trouble) == (ExitKind.SYSRQ, "", "")
 
 
-def test_what_was_never_proved_to_be_ours_is_named_and_not_ejected(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel.end()
+def test_what_was_never_proved_to_be_ours_is_named_and_not_ejected(machine: Machine) -> None:
+    machine.kernel.spawn(99, "loader")
+    machine.kernel.attach(99, "fifo", Hold.MAP)
+    machine.kernel.end(99)
 
-    ended = supervision(monkeypatch, Runtime()).await_end()
+    ended = machine.find().await_end()
 
-    assert kernel.ejections == 0
+    assert machine.kernel.log().exits == ()
     assert "the kernel still runs fifo" in ended.left
     assert not ended.is_in_order
 
 
-def test_a_stop_ends_what_its_runtime_has_lost(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
-    watched = supervision(monkeypatch, runtime)
-    runtime.container = OURS
-    monkeypatch.setattr(eject, "end_process", lambda *_, grace_s: kernel.end())  # noqa: ARG005 - as it is called
+def test_a_stop_ends_what_its_runtime_has_lost(machine: Machine) -> None:
+    machine.run(Hold.MAP)
+    watched = machine.find()
+    machine.runtime.have(Container(ID, "fifo", "podman", ContainerState.EXITED, exit=Exit(0)), program())
 
     watched.stop()
 
-    assert kernel.ejections == 1
+    assert (PID in machine.kernel.processes, machine.kernel.state().ops) == (False, None)
 
 
-def test_a_stop_ends_what_a_pinned_link_keeps_when_its_program_is_gone(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_ends_what_a_pinned_link_keeps_when_its_program_is_gone(machine: Machine) -> None:
     """As long as the program holds the link, too, nothing shows that it is pinned."""
-    kernel.hold = Hold.LINK
-    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
-    watched = supervision(monkeypatch, runtime)
+    machine.run(Hold.NOBODY)
+    watched = machine.find()
 
-    def stop(container: str, *, grace_s: float) -> Stopped:
-        kernel.end()
-        runtime.container = OURS
-        return Stopped(Exit(0), forced=False)
-
-    monkeypatch.setattr(runtime, "stop", stop)
     watched.stop()
 
-    assert kernel.ejections == 1
+    assert machine.runtime.asked == ["stop fifo", "remove fifo"]
+    assert machine.kernel.log().exits[-1].kind is ExitKind.SYSRQ
 
 
-@pytest.mark.usefixtures("kernel")
-def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(supervise, "_PATIENCE_S", 0)
-    monkeypatch.setattr(supervise, "_POLL_S", 0)
-    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
-    watched = supervision(monkeypatch, runtime)
-    runtime.failing = "inspect"
+def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named(machine: Machine) -> None:
+    machine.run(Hold.MAP)
+    watched = machine.find()
+    machine.runtime.failing["inspect"] = SILENT
 
     with pytest.raises(Problem, match="fifo was not stopped") as met:
         watched.stop()
@@ -273,23 +192,42 @@ def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named
     assert "Podman does not answer; the kernel still runs fifo, of container fifo" in met.value.why
 
 
-def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unnoticed = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
-    watched = supervision(monkeypatch, unnoticed)
-    unknown = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.UNKNOWN))
-    monkeypatch.setattr(observation, "observe", lambda _: unknown)
-    monkeypatch.setattr(supervise, "announced", lambda: nullcontext(lambda _: pytest.fail("it is")))
-    kernel.begin(200)
+def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(machine: Machine) -> None:
+    machine.run()
+    watched = machine.find()
+    machine.kernel.gaps = ("nobody may look into it",)
+    machine.kernel.spawn(PID, "stranger")
 
     assert watched.await_end().course is Course.ENDED
+    assert machine.kernel.clock == 0
+
+
+def test_one_that_a_failed_switch_has_brought_back_is_stayed_with(machine: Machine) -> None:
+    machine.run()
+    watched = machine.find()
+
+    def bring_back() -> None:
+        if not machine.kernel.state().ops:
+            machine.runtime.start("fifo")
+            machine.kernel.attach(watched_pid(machine), "fifo")
+
+    machine.kernel.after(5, lambda: machine.runtime.end("fifo", 0))
+    machine.runtime.hooks["inspect fifo"] = bring_back  # while we wait for our turn
+    machine.kernel.after(500, machine.runtime.hooks.clear)
+    machine.kernel.after(600, lambda: machine.runtime.end("fifo", 0))
+
+    assert watched.await_end().is_in_order
+    assert machine.kernel.clock == 600
+
+
+def watched_pid(machine: Machine) -> int:
+    return max(machine.kernel.processes)
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        pytest.param(SilentError("Podman does not answer", "look"), "Podman does not answer", id="a problem"),
+        pytest.param(SILENT, "Podman does not answer", id="a problem"),
         pytest.param(ZeroDivisionError("nobody foresaw it"), "nobody foresaw it", id="a mistake of ours"),
     ],
 )
@@ -307,50 +245,75 @@ def test_who_has_not_seen_the_end_of_a_scheduler_exits_with_a_code_of_its_own(
     assert told in ended.stderr
 
 
-@pytest.mark.usefixtures("machine")
-def test_where_nothing_runs_nothing_is_said_to_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = Runtime()
-    monkeypatch.setattr(runtime, "containers", tuple)
-    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": runtime})
-
-    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
-
-    assert ended.exit_code == ExitCode.FAILED
+Call = Callable[[], "tuple[int, str]"]
 
 
-@pytest.mark.usefixtures("machine")
+@pytest.fixture
+def call(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Call the verb on that machine."""
+    monkeypatch.setattr(wiring, "kernel", lambda: machine.kernel)
+    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": machine.runtime})
+
+    def call() -> tuple[int, str]:
+        ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+        return ended.exit_code, ended.stderr
+
+    return call
+
+
+def test_where_nothing_runs_nothing_is_said_to_be_left(machine: Machine, call: Call) -> None:
+    machine.runtime.remove("fifo")
+
+    assert call()[0] == ExitCode.FAILED
+
+
 @pytest.mark.parametrize(("is_left", "code"), [(True, ExitCode.LEFT_BEHIND), (False, ExitCode.FAILED)])
 def test_an_end_that_was_seen_is_told_apart_from_one_that_left_its_scheduler(
-    monkeypatch: pytest.MonkeyPatch, is_left: bool, code: ExitCode
+    machine: Machine, call: Call, is_left: bool, code: ExitCode
 ) -> None:
-    orphan = HostObservation(KernelState(ExtState.ENABLED, "fifo"), Proof(Hold.NOBODY))
+    stalled(machine)
     if is_left:
-        monkeypatch.setattr(observation, "observe", lambda _: orphan)  # BPF maps are for root alone
-    monkeypatch.setattr(wiring, "runtimes", lambda _: {"podman": Runtime()})
+        machine.kernel.spawn(99, "loader")
+        machine.kernel.attach(99, "fifo", Hold.MAP)
+        machine.kernel.end(99)
 
-    ended = CliRunner().invoke(supervise.command, [], obj=Settings())
+    ended, said = call()
 
-    assert ended.exit_code == code
-    assert ("the kernel still runs fifo" in ended.stderr) is is_left
+    assert ended == code
+    assert ("the kernel still runs fifo" in said) is is_left
 
 
-@pytest.mark.usefixtures("machine")
 def test_what_a_shutdown_has_ended_is_stopped_in_order_without_its_runtime(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    supervision(monkeypatch, Runtime("inspect")).stop()
+    watched = machine.find()
+    machine.runtime.failing["inspect"] = SILENT
+
+    watched.stop()
 
     assert "its container may still be there: Podman does not answer" in capsys.readouterr().err
 
 
 def test_what_outlives_a_program_that_a_shutdown_has_ended_is_ejected_without_its_runtime(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+    machine: Machine,
 ) -> None:
-    runtime = Runtime(container=OURS._replace(state=State.RUNNING, pid=7))
-    watched = supervision(monkeypatch, runtime)
-    kernel.end()
-    runtime.failing = "inspect"
+    machine.run(Hold.MAP)
+    watched = machine.find()
+    machine.kernel.end(PID)
+    machine.runtime.failing["inspect"] = SILENT
 
     watched.stop()
 
-    assert kernel.ejections == 1
+    assert machine.kernel.log().exits[-1].kind is ExitKind.SYSRQ
+
+
+def test_a_container_that_somebody_removed_has_ended_in_order(machine: Machine) -> None:
+    machine.run()
+    watched = machine.find()
+    machine.kernel.after(5, lambda: machine.runtime.remove("fifo"))
+
+    ended = watched.await_end()
+
+    assert (ended.is_gone, ended.is_in_order) == (True, True)
+    with pytest.raises(NoSuchContainerError):
+        machine.runtime.inspect("fifo")

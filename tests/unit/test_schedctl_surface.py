@@ -23,12 +23,11 @@ from click.testing import CliRunner
 from rig import consoles
 from schedkit.cli import VerbGroup
 from schedkit.kernel.uevents import Listener
-from schedkit.model.host.status import HostObservation
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.schedctl.answers.answer import Answer
 from schedkit.schedctl.change import snapshot
 from schedkit.schedctl.change.signals import ended_in_order
-from schedkit.schedctl.change.snapshot import Look
 from schedkit.schedctl.main import main
 from schedkit.schedctl.problems import problem
 from schedkit.schedctl.problems.problem import ExitCode
@@ -229,9 +228,9 @@ def test_commands_that_are_shown_are_run_by_a_test_or_say_why_not() -> None:
 # Watching
 
 
-def seen(ops: str | None, seq: int) -> Look:
+def seen(ops: str | None, seq: int) -> Snapshot:
     state = State.ENABLED if ops else State.DISABLED
-    return Look(HostObservation(KernelState(state, ops, enable_seq=seq)), ())
+    return Snapshot(KernelState(state, ops, enable_seq=seq), containers=())
 
 
 def test_only_what_changed_is_told_and_an_attachment_anew_is_a_change() -> None:

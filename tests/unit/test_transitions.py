@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rig.looks import held
 from schedkit.model.host.actions import (
+    CLEAR,
     Action,
     AwaitAttachment,
     AwaitFree,
@@ -14,21 +16,21 @@ from schedkit.model.host.actions import (
     Discard,
     Eject,
     EndProcess,
-    Host,
-    Known,
     Listen,
+    Plan,
     Refused,
     Restart,
     Start,
     Stop,
     Unregister,
 )
-from schedkit.model.host.ownership import Leftovers, SchedulerMap
+from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.labels import DIGEST, OPTIONS
+from schedkit.model.host.ownership import SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.run_stop import After, plan_run, plan_stop
-from schedkit.model.host.status import HostObservation
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.switch_reset import (
-    Switch,
     Unchanged,
     Wanted,
     describe,
@@ -38,9 +40,11 @@ from schedkit.model.host.switch_reset import (
 )
 from schedkit.model.kernel.sched_ext import KernelState, State
 
-OURS = Known("podman", "ab" * 32, "fifo", is_running=True, pid=7, digest="sha256:1", options="{}")
-SECOND = Known("podman", "ef" * 32, "second", is_running=True, pid=8)
-DEAD = Known("containerd", "cd" * 32, "old", is_running=False)
+OURS = Container(
+    "ab" * 32, "fifo", "podman", ContainerState.RUNNING, 7, labels={DIGEST: "sha256:1", OPTIONS: "{}"}
+)
+SECOND = Container("ef" * 32, "second", "podman", ContainerState.RUNNING, 8)
+DEAD = Container("cd" * 32, "old", "containerd", ContainerState.EXITED)
 INSIDE = Process(7, command="scx_fifo")
 STRANGER = Process(99, command="scx_other")
 POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
@@ -48,16 +52,14 @@ EJECTED = SchedulerMap(4, "old_ops", is_registered=True)
 OTHER = Wanted("podman", "sha256:2", "{}")
 
 
-def seen(
-    state: State = State.DISABLED, holder: Process | None = None, hold: Hold | None = None
-) -> HostObservation:
+def seen(state: State = State.DISABLED, holder: Process | None = None, hold: Hold | None = None) -> Snapshot:
     is_held = Hold.LINK if holder else Hold.NOTHING
     ops = "fifo" if state is State.ENABLED else None
-    return HostObservation(KernelState(state, ops), Proof(hold or is_held, holder, "because"))
+    return Snapshot(KernelState(state, ops), Proof(hold or is_held, holder, "because"))
 
 
-def host(observation: HostObservation, *containers: Known, left: tuple[Process, ...] = ()) -> Host:
-    return Host(observation, containers, Leftovers(left))
+def host(observation: Snapshot, *containers: Container, left: tuple[Process, ...] = ()) -> Snapshot:
+    return observation._replace(containers=containers, held=held(*left))
 
 
 MINE = seen(State.ENABLED, INSIDE)
@@ -80,11 +82,12 @@ def refusal(answer: object) -> Refused:
 def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_the_new_one_is_proved() -> (
     None
 ):
-    assert plan_switch(host(MINE, OURS), OTHER) == Switch(
+    assert plan_switch(host(MINE, OURS), OTHER) == Plan(
         steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
+        on_failure=CLEAR,
         way_back=(AwaitFree(unless=OURS), Restart(OURS), AwaitReturn(OURS)),
         afterwards=(Discard(OURS),),
-        old=OURS,
+        replaced=OURS,
     )
 
 
@@ -100,27 +103,27 @@ def test_who_does_not_wait_gets_the_same_without_the_proof(
 ) -> None:
     plan = plan_switch(host(MINE, OURS), OTHER, after=after)
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert plan.steps == (*begins, Stop(OURS, is_awaited=False), *ends)
 
 
 def test_what_interrupted_changes_left_behind_goes_first() -> None:
     plan = plan_switch(host(MINE, OURS, DEAD), OTHER)
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert plan.steps[:2] == (Discard(DEAD), Create())
 
 
 def test_what_an_ejected_one_left_in_the_kernel_goes_once_nothing_is_attached() -> None:
-    plan = plan_switch(host(MINE, OURS)._replace(lingering=Leftovers(registered=(EJECTED,))), OTHER)
+    plan = plan_switch(host(MINE, OURS)._replace(held=held(registered=(EJECTED,))), OTHER)
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert plan.steps[-4:] == (AwaitFree(), Unregister(EJECTED), Start(), AwaitAttachment())
 
 
 def test_where_nothing_of_ours_runs_a_switch_is_a_run() -> None:
-    assert plan_switch(host(seen(), DEAD), OTHER) == Switch(
-        (Discard(DEAD), Create(), Start(), AwaitAttachment())
+    assert plan_switch(host(seen(), DEAD), OTHER) == Plan(
+        (Discard(DEAD), Create(), Start(), AwaitAttachment()), on_failure=CLEAR
     )
 
 
@@ -139,21 +142,21 @@ def test_what_runs_already_in_the_same_way_is_left_alone() -> None:
     ],
 )
 def test_whatever_differs_is_a_reason_to_switch(wanted: Wanted) -> None:
-    assert isinstance(plan_switch(host(MINE, OURS), wanted), Switch)
+    assert isinstance(plan_switch(host(MINE, OURS), wanted), Plan)
 
 
 def test_the_same_is_started_again_when_the_kernel_has_ejected_it_and_nothing_comes_back() -> None:
     """Who was thrown out is not what to return to."""
     plan = plan_switch(host(seen(), OURS, left=(INSIDE,)), Wanted(OURS.driver, OURS.digest, OURS.options))
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert (plan.steps[:2], plan.way_back, plan.afterwards) == ((Create(), Stop(OURS)), (), (Discard(OURS),))
 
 
 def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
     plan = plan_switch(host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS), OTHER)
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert plan.steps == (Create(), Stop(OURS), Eject(), AwaitFree(), Start(), AwaitAttachment())
 
 
@@ -179,7 +182,7 @@ def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
     ],
 )
 def test_a_switch_that_cannot_be_or_is_not_ours_to_make_is_refused(
-    machine: Host, what: str, remedy: str
+    machine: Snapshot, what: str, remedy: str
 ) -> None:
     refused = refusal(plan_switch(machine, OTHER))
 
@@ -190,13 +193,14 @@ def test_a_switch_that_cannot_be_or_is_not_ours_to_make_is_refused(
 def test_a_strangers_scheduler_ends_if_its_process_is_named_and_does_not_come_back() -> None:
     plan = plan_switch(host(THEIRS), OTHER, evicted=99)
 
-    assert plan == Switch((Create(), EndProcess(STRANGER), AwaitFree(), Start(), AwaitAttachment()))
+    steps = Create(), EndProcess(STRANGER), AwaitFree(), Start(), AwaitAttachment()
+    assert plan == Plan(steps, on_failure=CLEAR)
 
 
 def test_a_pods_scheduler_ends_only_by_force_and_name() -> None:
     assert isinstance(plan_switch(host(KUBERNETES), OTHER, evicted=98), Refused)
     assert isinstance(plan_switch(host(KUBERNETES), OTHER, is_forced=True), Refused)
-    assert isinstance(plan_switch(host(KUBERNETES), OTHER, evicted=98, is_forced=True), Switch)
+    assert isinstance(plan_switch(host(KUBERNETES), OTHER, evicted=98, is_forced=True), Plan)
 
 
 def test_to_name_a_process_that_has_no_scheduler_is_refused() -> None:
@@ -208,7 +212,7 @@ def test_to_name_a_process_that_has_no_scheduler_is_refused() -> None:
 def test_by_force_those_who_linger_are_not_waited_for() -> None:
     plan = plan_switch(host(MINE, OURS, left=(STRANGER,)), OTHER, is_forced=True)
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert AwaitFree(ignored=(99,)) in plan.steps
 
 
@@ -225,17 +229,18 @@ def test_the_name_of_one_whose_process_has_the_attached_scheduler_is_not_given_a
 
 @pytest.mark.parametrize("observation", [STRAYS, UNKNOWN], ids=["it is proved", "it may be"])
 def test_the_record_that_proves_whose_the_attached_scheduler_is_goes_last(
-    observation: HostObservation,
+    observation: Snapshot,
 ) -> None:
     plan = plan_switch(host(observation, OURS, DEAD), OTHER, is_forced=True)
 
-    assert isinstance(plan, Switch)
+    assert isinstance(plan, Plan)
     assert Discard(DEAD) not in plan.steps
     assert plan.afterwards == (Discard(OURS), Discard(DEAD))
 
 
 def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
-    assert plan_run(host(STRAYS, DEAD), is_forced=True) == (Create(), Start(), AwaitAttachment())
+    steps = Create(), Start(), AwaitAttachment()
+    assert plan_run(host(STRAYS, DEAD), is_forced=True) == Plan(steps, on_failure=CLEAR)
 
 
 # Resetting
@@ -262,7 +267,7 @@ def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
         ),
         pytest.param(host(ORPHAN), (Eject(), AwaitFree()), id="an orphan"),
         pytest.param(
-            host(seen())._replace(lingering=Leftovers(registered=(EJECTED,))),
+            host(seen())._replace(held=held(registered=(EJECTED,))),
             (Unregister(EJECTED),),
             id="what an ejected one left in the kernel",
         ),
@@ -276,8 +281,8 @@ def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
         ),
     ],
 )
-def test_a_reset_leads_back_from_everywhere(machine: Host, steps: tuple[Action, ...]) -> None:
-    assert plan_reset(machine) == steps
+def test_a_reset_leads_back_from_everywhere(machine: Snapshot, steps: tuple[Action, ...]) -> None:
+    assert plan_reset(machine) == Plan(steps)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +297,7 @@ def test_a_reset_leads_back_from_everywhere(machine: Host, steps: tuple[Action, 
         ),
     ],
 )
-def test_a_reset_that_is_not_ours_to_make_is_refused(machine: Host, what: str, remedy: str) -> None:
+def test_a_reset_that_is_not_ours_to_make_is_refused(machine: Snapshot, what: str, remedy: str) -> None:
     refused = refusal(plan_reset(machine))
 
     assert what in refused.what
@@ -300,41 +305,38 @@ def test_a_reset_that_is_not_ours_to_make_is_refused(machine: Host, what: str, r
 
 
 def test_by_force_or_by_name_a_reset_ends_what_is_not_ours() -> None:
-    assert plan_reset(host(THEIRS), evicted=99) == (EndProcess(STRANGER), AwaitFree())
-    assert plan_reset(host(KUBERNETES), evicted=98, is_forced=True) == (EndProcess(POD), AwaitFree())
-    assert plan_reset(host(UNKNOWN), is_forced=True) == (Eject(is_blind=True), AwaitFree())
-    assert plan_reset(host(seen(State.ENABLING)), is_forced=True) == (Eject(is_blind=True), AwaitFree())
-    assert plan_reset(host(seen(), left=(POD,)), is_forced=True) == (EndProcess(POD), AwaitFree())
+    assert plan_reset(host(THEIRS), evicted=99) == Plan((EndProcess(STRANGER), AwaitFree()))
+    assert plan_reset(host(KUBERNETES), evicted=98, is_forced=True) == Plan((EndProcess(POD), AwaitFree()))
+    assert plan_reset(host(UNKNOWN), is_forced=True) == Plan((Eject(is_blind=True), AwaitFree()))
+    assert plan_reset(host(seen(State.ENABLING)), is_forced=True) == Plan((Eject(is_blind=True), AwaitFree()))
+    assert plan_reset(host(seen(), left=(POD,)), is_forced=True) == Plan((EndProcess(POD), AwaitFree()))
 
 
 def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejected_once() -> None:
     inside = Process(99, cgroups=(f"/machine.slice/libpod-{'ef' * 32}.scope",))
     machine = host(seen(State.ENABLED, inside, Hold.MAP))._replace(silent=("podman",))
 
-    assert plan_reset(machine, is_forced=True) == (Eject(is_blind=True), AwaitFree())
+    assert plan_reset(machine, is_forced=True) == Plan((Eject(is_blind=True), AwaitFree()))
 
 
 def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> None:
-    assert plan_reset(host(STRAYS, DEAD)) == (EndProcess(STRAY), AwaitFree(), Discard(DEAD))
+    assert plan_reset(host(STRAYS, DEAD)) == Plan((EndProcess(STRAY), AwaitFree(), Discard(DEAD)))
     assert (
         refusal(plan_switch(host(STRAYS, DEAD), OTHER)).remedy == "end what is left of it: `schedctl reset`"
     )
-    assert plan_stop(host(STRAYS, DEAD), DEAD) == (
-        Stop(DEAD),
-        EndProcess(STRAY),
-        AwaitRelease(DEAD),
-        Discard(DEAD),
+    assert plan_stop(host(STRAYS, DEAD), DEAD) == Plan(
+        (Stop(DEAD), EndProcess(STRAY), AwaitRelease(DEAD), Discard(DEAD))
     )
 
 
 def test_one_that_runs_beside_it_is_stopped_with_it() -> None:
     ends = (Stop(OURS), EndProcess(STRAY), AwaitFree())
 
-    assert plan_reset(host(STRAYS, OURS, DEAD)) == (*ends, Discard(OURS), Discard(DEAD))
+    assert plan_reset(host(STRAYS, OURS, DEAD)) == Plan((*ends, Discard(OURS), Discard(DEAD)))
 
 
 def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:
-    dark = HostObservation(KernelState(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
+    dark = Snapshot(KernelState(State.UNKNOWN, problem="is /sys mounted?", is_readable=False))
 
     assert "root" in refusal(plan_reset(host(dark), is_forced=True)).remedy
 
@@ -351,14 +353,46 @@ def test_a_reset_is_told_in_words() -> None:
     )
 
 
-def test_a_reset_ends_no_process_that_may_hold_something_else() -> None:
-    left = Leftovers((STRANGER,), gaps=("the kernel does not show its BPF maps",))
+def test_all_that_a_switch_may_do_can_be_told_before() -> None:
+    plan = plan_switch(host(MINE, OURS), OTHER)
 
-    refused = refusal(plan_reset(host(seen())._replace(lingering=left)))
+    assert isinstance(plan, Plan)
+    assert describe(plan.on_failure) == (
+        "see whether the kernel would keep it",
+        "stop it",
+        "remove it",
+        "eject what it has left in the kernel",
+    )
+    assert describe(plan.way_back) == (
+        "wait until the kernel runs its own scheduler",
+        "start container fifo again",
+        "wait for the kernel, because of container fifo",
+    )
+
+
+@pytest.mark.parametrize(
+    ("begun", "is_undone"),
+    [
+        pytest.param((Create(),), False, id="nothing was ended yet"),
+        pytest.param((Create(), Stop(OURS)), True, id="the old one was told to stop"),
+        pytest.param((Create(), EndProcess(STRANGER)), True, id="a stranger's process was told to end"),
+    ],
+)
+def test_there_is_a_way_back_once_something_was_told_to_end(
+    begun: tuple[Action, ...], is_undone: bool
+) -> None:
+    way_back = (Restart(OURS), AwaitReturn(OURS))
+
+    assert Plan((), way_back=way_back).way_back_from(begun) == (way_back if is_undone else ())
+
+
+def test_a_reset_ends_no_process_that_may_hold_something_else() -> None:
+    left = held(STRANGER, gaps=("the kernel does not show its BPF maps",))
+
+    refused = refusal(plan_reset(host(seen())._replace(held=left)))
 
     assert str(STRANGER.pid) in refused.what
     assert refused.why == "the kernel does not show its BPF maps"
-    assert plan_reset(host(UNKNOWN)._replace(lingering=left), is_forced=True) == (
-        Eject(is_blind=True),
-        AwaitFree(ignored=(STRANGER.pid,)),
+    assert plan_reset(host(UNKNOWN)._replace(held=left), is_forced=True) == Plan(
+        (Eject(is_blind=True), AwaitFree(ignored=(STRANGER.pid,)))
     )

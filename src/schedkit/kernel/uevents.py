@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -54,6 +55,25 @@ class Listener:
                 continue
             if sender[0] == 0 and (announcement := parse(content)) is not None:  # 0: the kernel itself
                 yield announcement
+
+
+@contextmanager
+def hearing(listen: Callable[[], Listener] = Listener, *, poll_s: float) -> Iterator[Callable[[float], None]]:
+    """A way to wait for that many seconds, or less: until the kernel announces a change of schedulers.
+
+    Where it cannot be heard, as inside some containers, no wait is longer than `poll_s`.
+    """
+    try:
+        listener = listen()
+    except OSError:
+        yield lambda timeout_s: time.sleep(min(timeout_s, poll_s))
+        return
+    with listener:
+        yield lambda timeout_s: _hear(listener, timeout_s)
+
+
+def _hear(listener: Listener, timeout_s: float) -> None:
+    next(listener.announcements(timeout_s=timeout_s), None)
 
 
 def parse(content: bytes) -> Announcement | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from schedkit.runtimes.containers import Container, Exit, Output, Stopped
+from schedkit.model.host.containers import Container, Exit
+from schedkit.runtimes.containers import Output, Stopped
 from schedkit.runtimes.image_content import ImageContent, Progress
 from schedkit.runtimes.specs import Spec
 
@@ -62,7 +63,7 @@ class Runtime(Images, Protocol):
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""
 
-    def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
+    def stop(self, container: str, *, grace_s: float) -> Stopped:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when all of it is gone.
 
         What not even SIGKILL ends within a minute is a `StillThereError`.

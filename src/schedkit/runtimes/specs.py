@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from schedkit.model.trust.verified import Admission
 
+from schedkit.model.kernel.capabilities import least_privilege
+
 # kept of one container's output; older output is dropped
 LOG_LIMIT_BYTES = 4 << 20
+_USUAL = least_privilege()
 
 
 class Network(Enum):
@@ -30,7 +33,7 @@ class Privileged:
 class LeastPrivilege:
     """These capabilities and no others, on a root filesystem that cannot be written."""
 
-    capabilities: tuple[str, ...] = ("CAP_BPF", "CAP_PERFMON")
+    capabilities: tuple[str, ...] = _USUAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,17 @@ if TYPE_CHECKING:
     from schedkit.oci.registry.client import Registry
     from schedkit.oci.registry.download import Downloads
     from schedkit.runtimes.port import Runtime
+    from schedkit.schedctl.change.this_kernel import Kernel
 
 ROOT = Path("/")  # of the machine whose kernel is looked at
 LOCK = Path("/run/schedctl.lock")
+
+
+def kernel() -> Kernel:
+    """The kernel of this machine."""
+    from schedkit.schedctl.change.this_kernel import ThisKernel  # noqa: PLC0415 - see above
+
+    return ThisKernel(ROOT)
 
 
 def runtimes(settings: Settings) -> dict[str, Runtime]:

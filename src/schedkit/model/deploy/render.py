@@ -40,6 +40,7 @@ from schedkit.model.api.schedext import (
     SecurityProfile,
 )
 from schedkit.model.deploy.claims import claim_value, open_terms
+from schedkit.model.kernel.capabilities import least_privilege
 
 CONTAINER = "scx"
 MANAGED_BY = "managed-by"
@@ -47,7 +48,9 @@ MANAGER = "sked-controller"
 
 _PRIVILEGED = SecurityContext(privileged=True)
 _LEAST_PRIVILEGE = SecurityContext(
-    capabilities=Capabilities(add=("BPF", "PERFMON"), drop=("ALL",)),
+    capabilities=Capabilities(
+        add=tuple(each.removeprefix("CAP_") for each in least_privilege()), drop=("ALL",)
+    ),
     seccomp_profile=SeccompProfile(type="RuntimeDefault"),
     read_only_root_filesystem=True,
 )

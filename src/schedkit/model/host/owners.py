@@ -6,18 +6,11 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from schedkit.model.host.containers import Container
 from schedkit.model.host.processes import Hold, Process, Proof, is_in_container, place_of
 
 EJECT = "eject it: `schedctl reset`"  # what ends a scheduler that no process would take along
 _WHOLE_ID, _SHORT_ID = 64, 12  # characters of a container's id
-
-
-class OurContainer(NamedTuple):
-    """A running container that schedctl, this one or the Go one, has started."""
-
-    id: str
-    name: str
-    pid: int  # of its first process; 0: unknown
 
 
 class OwnerKind(StrEnum):
@@ -63,7 +56,7 @@ class Owner(NamedTuple):
         return next((words for value, words in named if value), "nobody")
 
 
-def attribute(proof: Proof, ours: Sequence[OurContainer] | None, *, silent: Collection[str] = ()) -> Owner:
+def attribute(proof: Proof, ours: Sequence[Container] | None, *, silent: Collection[str] = ()) -> Owner:
     """Whose the proved process is; foreign only if every runtime that may have started it was asked."""
     if proof.hold is Hold.NOTHING:
         return Owner(OwnerKind.NONE)
@@ -75,7 +68,7 @@ def attribute(proof: Proof, ours: Sequence[OurContainer] | None, *, silent: Coll
     return owner._replace(ends_with_process=proof.hold is Hold.LINK)
 
 
-def _of(process: Process, ours: Sequence[OurContainer] | None, silent: Collection[str]) -> Owner:
+def _of(process: Process, ours: Sequence[Container] | None, silent: Collection[str]) -> Owner:
     place = place_of(process)
     known = Owner(
         OwnerKind.FOREIGN,

@@ -83,8 +83,8 @@ def _last(found: Sequence[str]) -> str:
     return found[-1] if found else ""
 
 
-def is_in_container(process: Process, container_id: str, first_pid: int) -> bool:
+def is_in_container(process: Process, container_id: str, first_pid: int | None) -> bool:
     """Whether the process is the container's first, descends from it, or is in its control group."""
-    if first_pid > 0 and first_pid in (process.pid, *process.ancestors):
+    if first_pid and first_pid in (process.pid, *process.ancestors):
         return True
     return container_id in _containers(process)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from schedkit.model.host.actions import (
+    CLEAR,
     Action,
     AwaitAttachment,
     AwaitRelease,
@@ -13,17 +14,19 @@ from schedkit.model.host.actions import (
     Discard,
     Eject,
     EndProcess,
-    Host,
-    Known,
     Listen,
+    Plan,
     Refused,
     Start,
     Stop,
     Unregister,
 )
+from schedkit.model.host.attachment import left_behind
+from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import EJECT, Owner, OwnerKind, way_to_end
 from schedkit.model.host.ownership import Leftovers
 from schedkit.model.host.processes import Process
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import State
 
 SHORTEST_ID = 4  # of a container, as people abbreviate it
@@ -44,26 +47,24 @@ _STEPS: Mapping[After, tuple[Action, ...]] = {
 }
 
 
-def plan_run(
-    host: Host, *, after: After = After.WAIT, is_forced: bool = False
-) -> tuple[Action, ...] | Refused:
+def plan_run(host: Snapshot, *, after: After = After.WAIT, is_forced: bool = False) -> Plan | Refused:
     """What brings another scheduler into the kernel; what is left of earlier ones goes first."""
     if refused := _obstacle(host, is_forced=is_forced):
         return refused
-    return (*discard_leftovers(host), *unregister_leftovers(host), *_STEPS[after])
+    return Plan((*discard_leftovers(host), *unregister_leftovers(host), *_STEPS[after]), on_failure=CLEAR)
 
 
-def unregister_leftovers(host: Host) -> tuple[Action, ...]:
+def unregister_leftovers(host: Snapshot) -> tuple[Action, ...]:
     """Remove what ejected schedulers have left in the kernel: beside it, no owner of their name is proved."""
-    return tuple(map(Unregister, host.lingering.registered))
+    return tuple(map(Unregister, left_behind(host).registered))
 
 
-def discard_leftovers(host: Host) -> tuple[Action, ...]:
+def discard_leftovers(host: Snapshot) -> tuple[Action, ...]:
     """Remove what ended or interrupted changes have left behind."""
     return tuple(map(Discard, host.removable))
 
 
-def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:
+def _obstacle(host: Snapshot, *, is_forced: bool) -> Refused | None:
     if unable := without_sched_ext(host):
         return unable
     if host.running:
@@ -72,22 +73,22 @@ def _obstacle(host: Host, *, is_forced: bool) -> Refused | None:
         return Refused(f"{named(host.running)} runs already", why, remedy)
     if is_forced:
         return None
-    if host.observation.kernel.state is State.DISABLED:
-        return lingering(host.lingering)
+    if host.kernel.state is State.DISABLED:
+        return lingering(left_behind(host))
     return unsettled(host) or taken(host)
 
 
-def without_sched_ext(host: Host) -> Refused | None:
+def without_sched_ext(host: Snapshot) -> Refused | None:
     """Why this kernel will never run a scheduler of anybody's."""
-    if host.observation.kernel.state is not State.ABSENT:
+    if host.kernel.state is not State.ABSENT:
         return None
     what = "this kernel has no sched_ext"
     return Refused(what, "it runs its own scheduler and no other", "`schedctl doctor` says what it lacks")
 
 
-def unsettled(host: Host) -> Refused | None:
+def unsettled(host: Snapshot) -> Refused | None:
     """Why nothing can be decided now: the kernel is between two states, or cannot be read."""
-    kernel = host.observation.kernel
+    kernel = host.kernel
     if kernel.state.is_settled:
         return None
     why = kernel.problem or f"it says `{kernel.state}`"
@@ -114,7 +115,7 @@ def _held_by(process: Process) -> Refused:
     return Refused(what, "its end would take the next scheduler along", "end it first: `schedctl reset`")
 
 
-def taken(host: Host) -> Refused:
+def taken(host: Snapshot) -> Refused:
     """Why there is no room for another scheduler: the kernel runs one."""
     refused = _taken(host.ops, host.owner)
     return refused._replace(remedy="end what is left of it: `schedctl reset`") if host.stray else refused
@@ -129,7 +130,7 @@ def _taken(ops: str, owner: Owner) -> Refused:
     return Refused(what, f"it belongs to {owner}", f"end that one first: {way_to_end(owner)}")
 
 
-def plan_stop(host: Host, container: Known, *, is_forced: bool = False) -> tuple[Action, ...] | Refused:
+def plan_stop(host: Snapshot, container: Container, *, is_forced: bool = False) -> Plan | Refused:
     """What ends a container, and with it its hold on the kernel."""
     owner = host.owner
     if owner.pod_uid and not is_forced:
@@ -138,7 +139,7 @@ def plan_stop(host: Host, container: Known, *, is_forced: bool = False) -> tuple
     ejection = (Eject(),) if is_kept else ()
     stray = host.stray if owner.container_id == container.id else None
     strays = (EndProcess(stray),) if stray else ()
-    return (Stop(container), *strays, AwaitRelease(container), *ejection, Discard(container))
+    return Plan((Stop(container), *strays, AwaitRelease(container), *ejection, Discard(container)))
 
 
 def of_kubernetes(owner: Owner, remedy: str) -> Refused:
@@ -147,7 +148,7 @@ def of_kubernetes(owner: Owner, remedy: str) -> Refused:
     return Refused(f"the scheduler belongs to {owner}", why, remedy)
 
 
-def choose(host: Host, word: str | None) -> Known | Refused:
+def choose(host: Snapshot, word: str | None) -> Container | Refused:
     """The container of that name or id, or the beginning of one.
 
     Without a word it is the only one that runs, else the only one there is.
@@ -166,7 +167,7 @@ def choose(host: Host, word: str | None) -> Known | Refused:
     return Refused(f"no container is called {word!r}", why, "`schedctl ps` lists those there are")
 
 
-def _only(candidates: Sequence[Known], host: Host) -> Known | Refused:
+def _only(candidates: Sequence[Container], host: Snapshot) -> Container | Refused:
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
@@ -182,6 +183,6 @@ def _nothing(ops: str, owner: Owner) -> Refused:
     return _taken(ops, owner)._replace(what=f"{what}, but the kernel runs {ops}")
 
 
-def named(containers: Iterable[Known]) -> str:
+def named(containers: Iterable[Container]) -> str:
     """All of them, as users know them."""
     return ", ".join(map(str, containers))

@@ -5,22 +5,16 @@ Status strings and exit codes are an interface; words may be improved at any tim
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from schedkit.model.host.owners import EJECT, OurContainer, Owner, OwnerKind, attribute, way_to_end
-from schedkit.model.host.processes import Hold, Proof
-from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.model.host.containers import Container
+from schedkit.model.host.owners import EJECT, Owner, OwnerKind, way_to_end
+from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.kernel.sched_ext import State
 
 PATIENCE_S = 5.0  # for a kernel that is attaching or detaching
-
-
-class HostObservation(NamedTuple):
-    """What the kernel ran at one moment, and who held it then."""
-
-    kernel: KernelState
-    proof: Proof = Proof(Hold.NOTHING)
 
 
 class Containers(StrEnum):
@@ -243,26 +237,17 @@ class HostStatus(NamedTuple):
         return self.status.exit_code
 
 
-def judge(
-    observation: HostObservation,
-    ours: Sequence[OurContainer] | None,
-    *,
-    ended: Sequence[OurContainer] = (),
-    silent: Collection[str] = (),
-) -> HostStatus:
-    """The table's answer; `ours` are our running containers, None when no runtime could be asked.
-
-    `silent` are the drivers, `podman` or `containerd`, of runtimes that did not answer while others did.
-    """
-    owner = attribute(observation.proof, ours if ours is None else (*ours, *ended), silent=silent)
-    kind = OwnerKind.STRAY if owner.container_id in {each.id for each in ended} else owner.kind
-    rule = find_rule(observation.kernel.state, kind, count(ours))
+def judge(snapshot: Snapshot) -> HostStatus:
+    """The table's answer to one look at a machine."""
+    owner, kernel, ours = snapshot.owner, snapshot.kernel, snapshot.running
+    kind = OwnerKind.STRAY if owner.container_id in {each.id for each in snapshot.ended} else owner.kind
+    rule = find_rule(kernel.state, kind, count(None if snapshot.containers is None else ours))
     values = {
-        "ops": observation.kernel.ops or "a scheduler",
+        "ops": snapshot.ops,
         "owner": str(owner),
         "ending": way_to_end(owner),
-        "ours": ", ".join(f"container {each.name or each.id[:12]}" for each in ours or ()),
-        "reason": owner.reason or observation.kernel.problem or f"it says `{observation.kernel.state}`",
+        "ours": ", ".join(map(str, ours)),
+        "reason": owner.reason or kernel.problem or f"it says `{kernel.state}`",
     }
     return HostStatus(rule.status, rule.words.format(**values), rule.way_out.format(**values), owner)
 
@@ -272,13 +257,13 @@ def find_rule(state: State, owner: OwnerKind, containers: Containers) -> Rule:
     return next(rule for rule in RULES if rule.holds_for(state, owner, containers))
 
 
-def count(ours: Sequence[OurContainer] | None) -> Containers:
-    """How many of our containers run."""
+def count(ours: Sequence[Container] | None) -> Containers:
+    """How many of our containers run; None: no runtime could be asked."""
     if ours is None:
         return Containers.UNKNOWN
     return (Containers.NONE, Containers.ONE, Containers.SEVERAL)[min(len(ours), 2)]
 
 
-def should_wait(observation: HostObservation, *, waited_s: float) -> bool:
+def should_wait(snapshot: Snapshot, *, waited_s: float) -> bool:
     """Whether to look again before judging: the kernel is on its way from one state to another."""
-    return observation.kernel.is_moving and waited_s < PATIENCE_S
+    return snapshot.kernel.is_moving and waited_s < PATIENCE_S

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
 from schedkit.model.host.actions import (
+    CLEAR,
     Action,
     AwaitAttachment,
     AwaitFree,
@@ -17,17 +18,22 @@ from schedkit.model.host.actions import (
     AwaitReturn,
     Create,
     Discard,
+    DiscardNew,
     Eject,
+    EjectNew,
     EndProcess,
-    Host,
-    Known,
     Listen,
+    Plan,
+    ProveKept,
     Refused,
     Restart,
     Start,
     Stop,
+    StopNew,
     Unregister,
 )
+from schedkit.model.host.attachment import left_behind
+from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import OwnerKind, way_to_end
 from schedkit.model.host.ownership import Leftovers
 from schedkit.model.host.processes import Process, is_in_container, place_of
@@ -43,6 +49,7 @@ from schedkit.model.host.run_stop import (
     unsettled,
     without_sched_ext,
 )
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import State
 
 # whose scheduler a switch ends: ours, and somebody else's that was named
@@ -56,29 +63,20 @@ class Wanted(NamedTuple):
     digest: str
     options: str
 
-    def is_that_of(self, container: Known) -> bool:
+    def is_that_of(self, container: Container) -> bool:
         """Whether the container was made for the same."""
         return (container.driver, container.digest, container.options) == self
-
-
-class Switch(NamedTuple):
-    """What brings another scheduler into the kernel."""
-
-    steps: tuple[Action, ...]
-    way_back: tuple[Action, ...] = ()  # after a failure, once the old one was told to stop
-    afterwards: tuple[Action, ...] = ()  # the switch is done, whether or not these succeed
-    old: Known | None = None  # None: nothing of ours ran
 
 
 class Unchanged(NamedTuple):
     """The kernel runs what is asked for already."""
 
-    container: Known
+    container: Container
 
 
 def plan_switch(
-    host: Host, wanted: Wanted, *, after: After = After.WAIT, evicted: int = 0, is_forced: bool = False
-) -> Switch | Unchanged | Refused:
+    host: Snapshot, wanted: Wanted, *, after: After = After.WAIT, evicted: int = 0, is_forced: bool = False
+) -> Plan | Unchanged | Refused:
     """What replaces the scheduler that runs; all that can be prepared is, before the old one ends.
 
     `evicted` is the process of somebody else's scheduler that may be ended; 0: none.
@@ -86,8 +84,7 @@ def plan_switch(
     if refused := _obstacle(host, evicted, is_forced=is_forced):
         return refused
     if not host.running and not evicted:
-        plan = plan_run(host, after=after, is_forced=is_forced)
-        return plan if isinstance(plan, Refused) else Switch(plan)
+        return plan_run(host, after=after, is_forced=is_forced)
     old = next(iter(host.running), None)
     is_attached = old is not None and host.owner.container_id == old.id
     if old and is_attached and wanted.is_that_of(old):
@@ -95,7 +92,7 @@ def plan_switch(
     return _replace(host, old if is_attached else None, after)
 
 
-def _obstacle(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
+def _obstacle(host: Snapshot, evicted: int, *, is_forced: bool) -> Refused | None:
     if unable := without_sched_ext(host):
         return unable
     if len(host.running) > 1:
@@ -106,12 +103,12 @@ def _obstacle(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
         return refused
     if is_forced:
         return None
-    if host.observation.kernel.state is State.DISABLED or host.owner.kind in _OVERCOME:
+    if host.kernel.state is State.DISABLED or host.owner.kind in _OVERCOME:
         return lingering(_of_others(host))
     return unsettled(host) or taken(host)
 
 
-def _protected(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
+def _protected(host: Snapshot, evicted: int, *, is_forced: bool) -> Refused | None:
     """Why somebody else's scheduler stays: nobody named its process, or Kubernetes wants it."""
     owner = host.owner
     if evicted and owner.pid != evicted:
@@ -130,17 +127,17 @@ def _protected(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
     return Refused(what, f"it belongs to {owner}", remedy)
 
 
-def _of_others(host: Host) -> Leftovers:
+def _of_others(host: Snapshot) -> Leftovers:
     """What is left of schedulers that were not ours; ours are stopped anyway."""
-    left = host.lingering
+    left = left_behind(host)
     return left._replace(processes=tuple(each for each in left.processes if not _is_ours(host, each)))
 
 
-def _is_ours(host: Host, process: Process) -> bool:
+def _is_ours(host: Snapshot, process: Process) -> bool:
     return any(is_in_container(process, each.id, each.pid) for each in host.running)
 
 
-def _replace(host: Host, attached: Known | None, after: After) -> Switch:
+def _replace(host: Snapshot, attached: Container | None, after: After) -> Plan:
     """Without `attached` there is nothing to come back: what runs of ours is not in the kernel."""
     create = (Create(), Listen()) if after is After.FOLLOW else (Create(),)
     start = (Start(), AwaitAttachment()) if after is After.WAIT else (Start(),)
@@ -152,44 +149,44 @@ def _replace(host: Host, attached: Known | None, after: After) -> Switch:
     steps = (*discard_leftovers(host), *create, *endings, *start)
     until_free_again = until_free._replace(unless=attached)
     way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
-    return Switch(steps, way_back, tuple(map(Discard, host.kept)), next(iter(host.running), None))
+    return Plan(steps, CLEAR, way_back, tuple(map(Discard, host.kept)), next(iter(host.running), None))
 
 
-def _endings(host: Host, *, is_awaited: bool = True) -> tuple[Action, ...]:
+def _endings(host: Snapshot, *, is_awaited: bool = True) -> tuple[Action, ...]:
     """What takes whatever is attached out of the kernel."""
-    process, owner = host.observation.proof.process, host.owner
+    process, owner = host.proof.process, host.owner
     other = process if owner.kind is OwnerKind.FOREIGN else host.stray
     others = (EndProcess(other),) if other else ()
     ejection = () if owner.ends_with_process else (Eject(),)
     return (*(Stop(each, is_awaited) for each in host.running), *others, *ejection)
 
 
-def free_name(name: str, host: Host) -> str:
+def free_name(name: str, host: Snapshot) -> str:
     """The name, or with a number if a container has it that is there during the change."""
     taken_names = {each.name for each in host.kept}
     candidates = (name, *(f"{name}-{number}" for number in range(2, len(taken_names) + 2)))
     return next(each for each in candidates if each not in taken_names)
 
 
-def plan_reset(host: Host, *, evicted: int = 0, is_forced: bool = False) -> tuple[Action, ...] | Refused:
-    """What leads back to the kernel's own scheduler, from anywhere; empty: it runs, and nothing is left."""
+def plan_reset(host: Snapshot, *, evicted: int = 0, is_forced: bool = False) -> Plan | Refused:
+    """What leads back to the kernel's own scheduler, from anywhere; no steps: nothing is left to do."""
     if refused := _not_to_be_reset(host, evicted, is_forced=is_forced):
         return refused
     left = _of_others(host)
     spared = left.processes if left.gaps else ()  # what they hold may be none of a scheduler
     others = () if spared else tuple(map(EndProcess, left.processes))
-    is_dark = not host.observation.kernel.state.is_settled or host.owner.kind is OwnerKind.UNKNOWN
+    is_dark = not host.kernel.state.is_settled or host.owner.kind is OwnerKind.UNKNOWN
     # one that ejects only what no process holds would fail before
     endings = tuple(each for each in _endings(host) if not isinstance(each, Eject) or not is_dark)
     ejection = (Eject(is_blind=True),) if is_dark else ()
     ends = (*endings, *ejection, *others)
     until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
-    await_free = (until_free,) if ends and host.observation.kernel.state is not State.ABSENT else ()
-    return (*ends, *await_free, *unregister_leftovers(host), *map(Discard, host.containers or ()))
+    await_free = (until_free,) if ends and host.kernel.state is not State.ABSENT else ()
+    return Plan((*ends, *await_free, *unregister_leftovers(host), *map(Discard, host.containers or ())))
 
 
-def _not_to_be_reset(host: Host, evicted: int, *, is_forced: bool) -> Refused | None:
-    kernel = host.observation.kernel
+def _not_to_be_reset(host: Snapshot, evicted: int, *, is_forced: bool) -> Refused | None:
+    kernel = host.kernel
     if refused := _protected(host, evicted, is_forced=is_forced):
         return refused
     if is_forced and kernel.is_readable:
@@ -226,12 +223,12 @@ def _perhaps_held(left: Leftovers) -> Refused:
     return Refused(what, "; ".join(left.gaps), remedy)
 
 
-def describe(plan: Iterable[Action]) -> tuple[str, ...]:
+def describe(steps: Iterable[Action]) -> tuple[str, ...]:
     """What will be done, in words for somebody who may still say no."""
-    return tuple(_describe(action) for action in plan)
+    return tuple(_describe(action) for action in steps)
 
 
-def _describe(action: Action) -> str:  # noqa: C901, PLR0911 - one case for each action
+def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case for each action
     match action:
         case Stop(container):
             return f"stop {container}"
@@ -253,5 +250,13 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911 - one case for each
             return "start the scheduler that is asked for"
         case AwaitAttachment():
             return "wait until the kernel runs it"
+        case ProveKept():
+            return "see whether the kernel would keep it"
+        case StopNew():
+            return "stop it"
+        case DiscardNew():
+            return "remove it"
+        case EjectNew():
+            return "eject what it has left in the kernel"
         case _:
             assert_never(action)

@@ -1,6 +1,8 @@
-"""The capabilities that a Linux process may have."""
+"""The capabilities that a Linux process may have, and those that a scheduler needs."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 # by number, as <linux/capability.h> counts them
 CAPABILITIES = tuple(
@@ -49,3 +51,12 @@ CAPABILITIES = tuple(
         "CHECKPOINT_RESTORE",
     ]
 )
+_NEEDED_BY_ALL = ("CAP_BPF", "CAP_PERFMON")
+
+
+def least_privilege(needs: Iterable[str] = ()) -> tuple[str, ...]:
+    """The capabilities of a scheduler with the least privilege, on a host and in a cluster.
+
+    `needs` are those that the catalog lists for it, with or without CAP_; a cluster is told of none.
+    """
+    return tuple(dict.fromkeys((*_NEEDED_BY_ALL, *(f"CAP_{each.removeprefix('CAP_')}" for each in needs))))

@@ -1,9 +1,10 @@
 """One request in HTTP/1.1 and the answer to it, by h11; an answer that could be read in two ways is not read.
 
 h11 is lenient in places: it reads lines that end in a bare line feed, headers that go on in the next line,
-other versions, and an answer that says its length twice. It also takes quadratic time to refuse some
-characters after many blanks, and no deadline ends an expression. Both are prevented here, before it reads.
-Nothing here knows sockets: bytes come from a function.
+other versions, and an answer that says its length twice; such answers are refused here. It also takes
+quadratic time to refuse some characters after many blanks, and no deadline ends an expression: a head is
+looked through before h11 reads it, and lines between chunks are short. Nothing here knows sockets: bytes come
+from a function.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class Exchange:
         self._waiting = _Waiting(receive)
         # a head is handed over as a whole: what h11 may have to wait for is a line between chunks
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_LINE)
-        self._at_once = _PIECE
+        self._handed_over: bytearray | None = (
+            None  # of chunks, what was not looked through yet; None: no chunks
+        )
 
     def request(self, content: Iterable[bytes]) -> Iterator[bytes]:
         """The bytes to send: the head, then the content, whose length is among the headers."""
@@ -78,7 +81,7 @@ class Exchange:
         if "transfer-encoding" in headers:
             if "content-length" in headers:
                 raise Broken("the answer says twice how long it is")
-            self._at_once = _LONGEST_LINE
+            self._handed_over = bytearray()
         self._event()  # an answer without a body ends here
         return Head(found.status_code, headers)
 
@@ -86,10 +89,13 @@ class Exchange:
         """The body as it comes; `Broken` if the end is missing."""
         while self._http.their_state is h11.SEND_BODY:
             event = self._event()
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
-            elif event is h11.NEED_DATA:
-                self._http.receive_data(self._waiting.some(self._at_once))
+            if event is h11.NEED_DATA:
+                self._hand_over()
+                continue
+            data = bytes(event.data) if isinstance(event, h11.Data) else b""
+            self._look_through(len(data))
+            if data:
+                yield data
 
     @property
     def has_leftovers(self) -> bool:
@@ -102,6 +108,21 @@ class Exchange:
         are_done = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
         return are_done and not self.has_leftovers
 
+    def _hand_over(self) -> None:
+        """Have h11 read some more; of chunks only a little, so that no line between them takes long."""
+        received = self._waiting.some(_PIECE if self._handed_over is None else _LONGEST_LINE)
+        self._http.receive_data(received)
+        if self._handed_over is not None:
+            self._handed_over += received
+
+    def _look_through(self, size: int) -> None:
+        """Refuse what is ambiguous between a chunk and its successor, of which so many bytes were read."""
+        if self._handed_over is None:
+            return
+        read = len(self._handed_over) - len(self._http.trailing_data[0])
+        _refuse_ambiguous(self._handed_over[: read - size])
+        del self._handed_over[:read]
+
     def _written(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> bytes:
         try:
             return self._http.send(event) or b""
@@ -110,6 +131,8 @@ class Exchange:
 
     def _read_head(self) -> h11.Response | h11.InformationalResponse:
         data = self._waiting.until(b"\r\n\r\n", LARGEST_HEAD)
+        if (count := data.count(b"\r\n")) > MOST_HEADERS:
+            raise TooManyHeaders(f"the answer has {count} headers; {MOST_HEADERS} is the most")
         _refuse_ambiguous(data)
         self._http.receive_data(data + b"\r\n\r\n")
         event = self._event()
@@ -161,15 +184,12 @@ class _Waiting:
         return taken
 
 
-def _refuse_ambiguous(head: bytes) -> None:
-    """Let pass only what h11 reads in the one way in which everybody does, and in little time."""
-    count = head.count(b"\r\n")
-    if count > MOST_HEADERS:
-        raise TooManyHeaders(f"the answer has {count} headers; {MOST_HEADERS} is the most")
-    found = _AMBIGUOUS.search(head)
+def _refuse_ambiguous(lines: bytes | bytearray) -> None:
+    """Let pass only lines that h11 reads in the one way in which everybody does, and in little time."""
+    found = _AMBIGUOUS.search(lines)
     if found is not None:
-        around = head[max(0, found.start() - 20) : found.start() + 20]
-        raise Broken(f"the answer has {around!r} in its head")
+        around = bytes(lines[max(0, found.start() - 20) : found.start() + 20])
+        raise Broken(f"the answer has {around!r} between its lines")
 
 
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

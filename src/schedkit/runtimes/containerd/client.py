@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.runtimes import sockets
 from schedkit.runtimes.containerd import log_files
 from schedkit.runtimes.containerd.calls import CallError, Calls
@@ -22,10 +23,7 @@ from schedkit.runtimes.containers import (
     KILL_TIMEOUT_S,
     NAMESPACE,
     STARTED_AT_LABEL,
-    Container,
-    Exit,
     Output,
-    State,
     Stopped,
     shown,
 )
@@ -48,7 +46,14 @@ if TYPE_CHECKING:
 
 LOGS = Path("/var/log/schedkit/containerd")
 _OLDEST = (1, 6)
-_STATES = (State.UNKNOWN, State.CREATED, State.RUNNING, State.EXITED, State.RUNNING, State.RUNNING)
+_STATES = (
+    ContainerState.UNKNOWN,
+    ContainerState.CREATED,
+    ContainerState.RUNNING,
+    ContainerState.EXITED,
+    ContainerState.RUNNING,  # it is paused
+    ContainerState.RUNNING,  # it is being paused
+)
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -152,7 +157,7 @@ class Containerd:
 
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""
-        if (found := self.inspect(container)).state is State.EXITED:
+        if (found := self.inspect(container)).state is ContainerState.EXITED:
             return found.exit
         try:
             with self._doing(f"to wait for {container}"):
@@ -161,10 +166,10 @@ class Containerd:
             return None
         return self.inspect(container).exit
 
-    def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
+    def stop(self, container: str, *, grace_s: float) -> Stopped:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
         found = self.inspect(container)
-        if found.state in {State.CREATED, State.EXITED}:
+        if found.state in {ContainerState.CREATED, ContainerState.EXITED}:
             return Stopped(found.exit, forced=False)
         if not self._kill(container, signal.SIGTERM):
             return Stopped(self.inspect(container).exit, forced=False)
@@ -224,7 +229,7 @@ class Containerd:
         from schedkit.runtimes.containerd import creation  # noqa: PLC0415 - `status` goes without
 
         task = self._found("Tasks.Get", container_id=record.id)
-        if task and dict(enumerate(_STATES)).get(task.process.status) is State.EXITED:
+        if task and dict(enumerate(_STATES)).get(task.process.status) is ContainerState.EXITED:
             self._found("Tasks.Delete", container_id=record.id)
             snapshot = {"snapshotter": record.snapshotter, "key": record.snapshot_key}
             creation.create_task(self._rpc, record.id, self._logs, snapshot)
@@ -253,19 +258,24 @@ class Containerd:
         image = self._found("Images.Get", name=record.image)
         began = _parsed(record.labels.get(STARTED_AT_LABEL, ""))
         # without a task it has ended, or was never more than a record
-        gone = State.EXITED if began else State.UNKNOWN
-        state = gone if task is None else dict(enumerate(_STATES)).get(task.process.status, State.UNKNOWN)
+        gone = ContainerState.EXITED if began else ContainerState.UNKNOWN
+        state = (
+            gone
+            if task is None
+            else dict(enumerate(_STATES)).get(task.process.status, ContainerState.UNKNOWN)
+        )
         return Container(
             id=record.id,
             name=record.id,
+            driver="containerd",
+            state=state,
+            pid=task.process.pid if task and state is ContainerState.RUNNING else None,
             image=record.image,
             image_id=image.image.target.digest if image else None,
             labels=shown(record.labels),
-            state=state,
             created_at=_time(record.created_at),
             started_at=began,
-            pid=task.process.pid if task and state is State.RUNNING else None,
-            exit=self._exit(record.id, task.process) if task and state is State.EXITED else None,
+            exit=self._exit(record.id, task.process) if task and state is ContainerState.EXITED else None,
         )
 
     def _exit(self, container: str, process: Any) -> Exit:  # noqa: ANN401 - as above

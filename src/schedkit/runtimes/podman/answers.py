@@ -7,19 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from schedkit.runtimes.containers import Container, Exit, Output, State, Stream, shown
+from schedkit.model.host.containers import Container, ContainerState, Exit
+from schedkit.runtimes.containers import Output, Stream, shown
 
 # stopping and paused ones still hold what they hold
 _STATES = {
-    "configured": State.CREATED,
-    "created": State.CREATED,
-    "initialized": State.CREATED,
-    "running": State.RUNNING,
-    "paused": State.RUNNING,
-    "stopping": State.RUNNING,
-    "stopped": State.EXITED,
-    "exited": State.EXITED,
-    "removing": State.EXITED,
+    "configured": ContainerState.CREATED,
+    "created": ContainerState.CREATED,
+    "initialized": ContainerState.CREATED,
+    "running": ContainerState.RUNNING,
+    "paused": ContainerState.RUNNING,
+    "stopping": ContainerState.RUNNING,
+    "stopped": ContainerState.EXITED,
+    "exited": ContainerState.EXITED,
+    "removing": ContainerState.EXITED,
 }
 _FRAME_HEADER_BYTES = 8
 _LONGEST_REASON = 2000
@@ -29,18 +30,19 @@ _MISSING = "no such container"
 def container(found: Mapping[str, Any]) -> Container:
     """What an inspection says."""
     state = found["State"]
-    status = _STATES.get(state["Status"], State.UNKNOWN)
+    status = _STATES.get(state["Status"], ContainerState.UNKNOWN)
     return Container(
         id=found["Id"],
         name=found["Name"],
+        driver="podman",
+        state=status,
+        pid=state["Pid"] or None if status is ContainerState.RUNNING else None,
         image=found["ImageName"],
         image_id=found["Image"] or None,
         labels=shown(found["Config"].get("Labels") or {}),
-        state=status,
         created_at=time_of(found["Created"]),
         started_at=time_of(state["StartedAt"]),
-        pid=state["Pid"] or None if status is State.RUNNING else None,
-        exit=_exit(state) if status is State.EXITED else None,
+        exit=_exit(state) if status is ContainerState.EXITED else None,
     )
 
 

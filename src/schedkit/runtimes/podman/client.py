@@ -11,16 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode  # pathlib has imported it already
 
-from schedkit.runtimes.containers import (
-    CREATION_LABEL,
-    KILL_TIMEOUT_S,
-    PROVIDER_LABEL,
-    Container,
-    Exit,
-    Output,
-    State,
-    Stopped,
-)
+from schedkit.model.host.containers import Container, ContainerState, Exit
+from schedkit.runtimes.containers import CREATION_LABEL, KILL_TIMEOUT_S, PROVIDER_LABEL, Output, Stopped
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
     HungUpError,
@@ -167,10 +159,10 @@ class Podman:
         """How it ended, once it has; None if it still runs after that time."""
         return self._wait(self._id(container), timeout_s, poll=_LONG_POLL)
 
-    def stop(self, container: str, *, grace_s: float = 10) -> Stopped:
+    def stop(self, container: str, *, grace_s: float) -> Stopped:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
         found, forced = self._id(container), False
-        if self._inspect(found).state is State.CREATED:
+        if self._inspect(found).state is ContainerState.CREATED:
             return Stopped(None, forced=False)
         if self._kill(found, "SIGTERM") and not self._wait(found, grace_s, poll=_SHORT_POLL):
             forced = self._kill(found, "SIGKILL")
@@ -270,7 +262,7 @@ class Podman:
         """False: it has ended."""
         with self._about(found, "POST", "kill", {"signal": signal}) as answer:
             # versions differ in how they say that there is nothing to kill: look instead
-            if answer.status not in _OK and self._inspect(found).state is State.EXITED:
+            if answer.status not in _OK and self._inspect(found).state is ContainerState.EXITED:
                 return False
             self._require(answer, f"to send {signal} to {found}", found)
         return True

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedkit.kernel import machine
+from schedkit.model.host import labels
 from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference
+from schedkit.model.kernel.capabilities import least_privilege
 from schedkit.model.trust.verified import Admission, signer_of
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
-from schedkit.schedctl.change import labels
 from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.settings.table import GRACE_S, TIMEOUT_S
 from schedkit.schedctl.source.choose import Chosen, needs_tracing
 from schedkit.schedctl.source.fetch import Fetchable
 
-_SOCKETS = "var/run/scx"  # where schedulers offer their statistics
+_SOCKETS = "var/run/scx"
 _NO_TRACING = (
     "{} reads what the kernel can trace, and nothing is mounted in /sys/kernel/tracing: if it fails, "
     "`mount -t tracefs tracefs /sys/kernel/tracing`"
@@ -35,8 +37,8 @@ class Order:
     allow_unsigned: bool = False
     force: bool = False
     after: After = After.WAIT
-    timeout_s: float = 30.0
-    grace_s: float = 10.0  # for what is stopped: the old one, or one that failed
+    timeout_s: float = TIMEOUT_S
+    grace_s: float = GRACE_S  # for what is stopped: the old one, or one that failed
 
 
 def arguments(chosen: Chosen, order: Order) -> tuple[str, ...]:
@@ -109,9 +111,7 @@ def describe(
 def privileges(chosen: Chosen) -> LeastPrivilege:
     """What every scheduler needs, and what this one needs beside by the catalog."""
     needs = chosen.listed.entry.needs if chosen.listed else None
-    usual = LeastPrivilege().capabilities
-    more = (f"CAP_{each.removeprefix('CAP_')}" for each in (needs.capabilities if needs else None) or ())
-    return LeastPrivilege(tuple(dict.fromkeys((*usual, *more))))
+    return LeastPrivilege(least_privilege((needs.capabilities if needs else None) or ()))
 
 
 def warnings(chosen: Chosen, order: Order, config: ImageConfig, root: Path) -> list[str]:
@@ -129,14 +129,17 @@ def _unknown_capabilities(chosen: Chosen, order: Order) -> list[str]:
     return [f"which capabilities {name_of(chosen)} needs is not known: it has {given}, which may be too few"]
 
 
+def sockets_folder(root: Path) -> Path:
+    """Where schedulers offer their statistics; it may have to be made before a container finds it."""
+    return (root / _SOCKETS).resolve()
+
+
 def mounts(root: Path, release: str, *, tracing: bool) -> tuple[Mount, ...]:
     """The folder of sockets, and of the machine what schedulers read and containers do not show.
 
     What the kernel can trace only for a scheduler that needs it: it tells about the whole machine.
     """
-    sockets = root / _SOCKETS
-    sockets.mkdir(parents=True, exist_ok=True)
-    shared = Mount(str(sockets.resolve()), f"/{_SOCKETS}")
+    shared = Mount(str(sockets_folder(root)), f"/{_SOCKETS}")
     return (shared, *_config(root, release), *(_tracing(root) if tracing else ()))
 
 

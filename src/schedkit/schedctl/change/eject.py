@@ -10,10 +10,11 @@ from pathlib import Path
 from schedkit.kernel import observation, ownership, structops, sysfs
 from schedkit.model.host.ownership import SchedulerMap
 from schedkit.model.host.processes import Hold, Process
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import State
+from schedkit.runtimes.containers import KILL_TIMEOUT_S
 from schedkit.schedctl.problems.problem import Problem
 
-_KILL_TIMEOUT_S = 60.0
 _TRIGGER = "proc/sysrq-trigger"
 
 
@@ -28,7 +29,7 @@ def end_process(root: Path, process: Process, *, grace_s: float) -> None:
         if not _still_holds(root, process):
             return
         if not _ends(descriptor, signal.SIGTERM, grace_s) and not _ends(
-            descriptor, signal.SIGKILL, _KILL_TIMEOUT_S
+            descriptor, signal.SIGKILL, KILL_TIMEOUT_S
         ):
             raise Problem(
                 f"process {process.pid} ({process.command}) was killed, and is still there",
@@ -61,7 +62,7 @@ def eject(root: Path, *, is_blind: bool) -> None:
     if not is_blind and seen.proof.hold is not Hold.NOBODY:
         what = f"the kernel runs {seen.kernel.ops or 'another scheduler'} by now, and a process may hold it"
         raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` says whose it is")
-    if not _is_unregistered(root, seen.proof.map_id) and not _is_detached(root, seen.proof.map_id):
+    if not _is_unregistered(root, seen.proof.map_id) and not _is_detached(seen):
         _press_sysrq(root)
 
 
@@ -93,12 +94,12 @@ def _is_unregistered(root: Path, map_id: int | None) -> bool:
     return True
 
 
-def _is_detached(root: Path, map_id: int | None) -> bool:
+def _is_detached(seen: Snapshot) -> bool:
     """Detach by its pinned link, which takes no SysRq: the unit for boot may not press it."""
-    if map_id is None:
+    if seen.proof.map_id is None or seen.held is None:
         return False
     try:
-        return structops.detach(map_id, ownership.gather(root).pinned_links)
+        return structops.detach(seen.proof.map_id, seen.held.pinned_links)
     except OSError:
         return False
 

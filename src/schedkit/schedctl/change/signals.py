@@ -31,6 +31,21 @@ def ended_in_order() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
+def interrupted_once() -> Iterator[None]:
+    """Let SIGTERM interrupt as Ctrl-C does, and only the first of them: what is done about it goes on."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - as `signal` calls it
+        _restore(dict.fromkeys(before, _pass_over))
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+@contextmanager
 def undisturbed() -> Iterator[None]:
     """Hear no such signal: an impatient second Ctrl-C would leave a machine half way."""
     before = {each: signal.signal(each, _pass_over) for each in (signal.SIGINT, *_ENDING)}

@@ -12,27 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedkit.kernel import kmsg, processes
+from schedkit.model.host.containers import Container
 from schedkit.model.kernel.log import exits_since, last_words
-from schedkit.runtimes.containers import Container
 from schedkit.runtimes.errors import ContainerRuntimeError
-from schedkit.schedctl.change.snapshot import Found
 
 if TYPE_CHECKING:  # `status` asks a runtime, and does without all that the others ask of it
     from schedkit.runtimes.containers import Output
-    from schedkit.runtimes.port import Runtime
-
-if TYPE_CHECKING:
     from schedkit.runtimes.port import Runtime
 
 _LONGEST = 500  # characters
 _TOLERANCE_S = 1.0  # between the clock of the kernel's log and that of the runtime
 
 
-def find(root: Path, runtimes: Mapping[str, Runtime], found: Found) -> tuple[str, str]:
+def find(root: Path, runtimes: Mapping[str, Runtime], container: Container) -> tuple[str, str]:
     """What the kernel and the scheduler said since the container was started; empty: nothing."""
-    began = began_us(root, found.container)
+    began = began_us(root, container)
     log = exits_since(kmsg.read(root), began) if began is not None else None
-    wrote = written(runtimes[found.driver], found.container.id)
+    wrote = written(runtimes[container.driver], container.id)
     return last_words(log)[:_LONGEST] if log else "", wrote[-_LONGEST:]
 
 

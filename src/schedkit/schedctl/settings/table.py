@@ -13,6 +13,7 @@ Value: TypeAlias = str | float | bool | tuple[str, ...] | None
 
 DRIVERS = ("podman", "containerd")
 FORMATS = ("text", "json", "yaml")
+TIMEOUT_S, GRACE_S = 30.0, 10.0  # unless a user says otherwise
 
 
 class Settings(NamedTuple):
@@ -163,7 +164,7 @@ SETTINGS: tuple[Setting, ...] = (
         "SCHEDCTL_TIMEOUT",
         "timeout",
         kind="seconds",
-        default=30.0,
+        default=TIMEOUT_S,
         metavar="SECONDS",
     ),
     Setting(
@@ -173,7 +174,7 @@ SETTINGS: tuple[Setting, ...] = (
         "SCHEDCTL_GRACE",
         "grace",
         kind="seconds",
-        default=10.0,
+        default=GRACE_S,
         metavar="SECONDS",
     ),
     Setting(

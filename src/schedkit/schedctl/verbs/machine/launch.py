@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from schedkit.model.host.actions import Host, Refused
+from schedkit.model.host.actions import Plan, Refused
 from schedkit.model.host.run_stop import After
+from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.host.switch_reset import free_name
 from schedkit.model.trust.verified import signer_of
-from schedkit.runtimes.containers import Exit, State
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
@@ -23,9 +24,12 @@ from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import container_spec, lock, snapshot
 from schedkit.schedctl.change.container_spec import Order, arguments, specify
-from schedkit.schedctl.change.executor import Stage, decided
+from schedkit.schedctl.change.executor import Outcome
+from schedkit.schedctl.change.machine import Machine, NewContainer
+from schedkit.schedctl.change.player import clear, play
 from schedkit.schedctl.change.signals import ended_in_order, undisturbed
 from schedkit.schedctl.problems.problem import attempting
+from schedkit.schedctl.problems.refusals import decided
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import load
@@ -115,28 +119,46 @@ class Launch:
     ready: Ready
     spec: Spec
 
-    def host(self) -> Host:
+    def look(self) -> Snapshot:
         """The machine as it is now."""
-        return snapshot.survey(wiring.ROOT, self.runtimes).host
+        return snapshot.look(wiring.kernel(), self.runtimes, is_thorough=True)
 
-    def stage(self, name: str) -> Stage:
-        """Where plans about a container of that name are played.
-
-        What is doubtful about how it is run is told now: it may be why it fails.
-        """
+    def machine(self, name: str) -> Machine:
+        """What plans about a container of that name are made to."""
         order = self.asked.order
-        for doubt in container_spec.warnings(self.asked.chosen, order, self.ready.found.config, wiring.ROOT):
-            tell(f"Warning: {doubt}")
         stdin = standard_input() if order.after is After.FOLLOW else None
         spec = replace(self.spec, name=name, has_input=stdin is not None)
-        return Stage(
-            wiring.ROOT, self.runtimes, self.driver, tell, spec, order.timeout_s, order.grace_s, stdin
+        new = NewContainer(
+            self.driver, spec, order.timeout_s, stdin, (container_spec.sockets_folder(wiring.ROOT),)
         )
+        return Machine(wiring.kernel(), self.runtimes, tell, order.grace_s, new)
+
+    @property
+    def doubts(self) -> list[str]:
+        """What is doubtful about how it is run: it may be why it fails."""
+        config = self.ready.found.config
+        return container_spec.warnings(self.asked.chosen, self.asked.order, config, wiring.ROOT)
 
     @property
     def warnings(self) -> list[str]:
         """What a user should know about the image."""
         return load.warnings(self.ready, self.asked.trust)
+
+
+class Change(NamedTuple):
+    """A plan that was played, and what became of it."""
+
+    plan: Plan
+    machine: Machine
+    outcome: Outcome
+
+
+def carry_out(launch: Launch, plan: Plan, host: Snapshot, done: Callable[[], None]) -> Change:
+    """Play the plan, which was made from that look; what is doubtful is told before it can fail of it."""
+    for doubt in launch.doubts:
+        tell(f"Warning: {doubt}")
+    machine = launch.machine(free_name(launch.spec.name, host))
+    return Change(plan, machine, play(plan, machine, done=done))
 
 
 def standard_input() -> int | None:
@@ -150,13 +172,13 @@ def standard_input() -> int | None:
 
 
 def prepare_launch(
-    settings: Settings, asked: Asked, doing: str, is_possible: Callable[[Host], object | Refused]
+    settings: Settings, asked: Asked, doing: str, is_possible: Callable[[Snapshot], object | Refused]
 ) -> Launch:
     """Resolve, verify and load; nothing is fetched where the kernel could not take the scheduler anyway."""
     runtime = wiring.runtime(settings, settings.driver)
     runtimes = {**wiring.runtimes(settings), settings.driver: runtime}
     runtime.version()  # without an answer nothing need be fetched either
-    decided(is_possible(snapshot.survey(wiring.ROOT, runtimes).host))
+    decided(is_possible(snapshot.look(wiring.kernel(), runtimes, is_thorough=True)))
     with attempting(f"{doing} {asked.chosen.reference}"), wiring.source(settings) as source:
         ready = prepare(source, asked.chosen, asked.trust, runtime)
     spec = specify(
@@ -171,13 +193,13 @@ def prepare_launch(
     return Launch(asked, settings.driver, runtimes, ready, spec)
 
 
-def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
+def describe(launch: Launch, outcome: Outcome) -> dict[str, Any]:
     """What became of it, as the fields of a `SchedulerRun`."""
-    kernel = stage.attached.kernel if stage.attached else None
-    name, found, admission = stage.name, launch.ready.found, launch.ready.admission
+    kernel = outcome.attached.kernel if outcome.attached else None
+    made, found, admission = outcome.made, launch.ready.found, launch.ready.admission
     return {
-        "name": name,
-        "id": stage.id,
+        "name": made.name,
+        "id": made.id,
         "driver": launch.driver,
         "image": str(found.reference),
         "digest": str(found.reference.digest),
@@ -188,39 +210,41 @@ def describe(launch: Launch, stage: Stage) -> dict[str, Any]:
     }
 
 
-def follow(stage: Stage, runtime: Runtime) -> NoReturn:
+def follow(change: Change) -> NoReturn:
     """Pass on what it writes; its end, also by Ctrl-C, is ours, and nothing of it is left."""
     with ended_in_order():
         try:
-            ended = _pass_on(stage, runtime)
+            ended = _pass_on(change)
         except KeyboardInterrupt:
-            ended = _end(stage)
+            ended = _end(change)
         except BaseException:
-            _end(stage)
-            if stage.remains:
-                tell(stage.remains.as_text())
+            if remains := _end(change).remains:
+                tell(remains.as_text())
             raise
-    if stage.remains:
-        raise stage.remains
-    raise SystemExit(ended.code if ended else 1)
+    if ended.remains:
+        raise ended.remains
+    raise SystemExit(ended.exit.code if ended.exit else 1)
 
 
-def _pass_on(stage: Stage, runtime: Runtime) -> Exit | None:
+def _pass_on(change: Change) -> Outcome:
     """Until it has ended for good, and is removed: a failed switch starts again what it had stopped."""
+    made, runtime, outputs = change.outcome.made, change.machine.runtime, change.outcome.outputs
     while True:
-        forward(stage.outputs)
-        ended = None
+        forward(outputs)
+        ended = change.outcome
         with suppress(NoSuchContainerError):  # whoever stopped it may have removed it, too
-            ended = runtime.wait(stage.id, timeout_s=_NOTICE_S)
+            ended = replace(ended, exit=runtime.wait(made.id, timeout_s=_NOTICE_S))
         with lock.exclusive(wiring.LOCK, _FOLLOWING, patience_s=_LOCK_PATIENCE_S):
-            found = stage.find()
+            found = change.machine.find(made)
             if found is None:
                 return ended
-            if found.state is not State.RUNNING:
-                return stage.clear() or ended
-        stage.outputs = runtime.logs(stage.id, tail=0, follow=True)
+            if not found.is_running:
+                cleared = clear(change.plan.on_failure, change.machine, ended)
+                return replace(cleared, exit=cleared.exit or ended.exit)
+        outputs = runtime.logs(made.id, tail=0, follow=True)
 
 
-def _end(stage: Stage) -> Exit | None:
+def _end(change: Change) -> Outcome:
     with lock.exclusive(wiring.LOCK, _FOLLOWING, tell=tell), undisturbed():
-        return stage.clear() if stage.find() else None
+        is_there = change.machine.find(change.outcome.made) is not None
+        return clear(change.plan.on_failure, change.machine, change.outcome) if is_there else change.outcome

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 
 import click
 
-from schedkit.model.host.actions import Refused
 from schedkit.model.host.run_stop import choose
 from schedkit.runtimes.containers import Output, Stream
 from schedkit.schedctl import wiring
 from schedkit.schedctl.change import snapshot
-from schedkit.schedctl.change.executor import problem
 from schedkit.schedctl.completions import complete_containers
 from schedkit.schedctl.problems.problem import printable, telling_problems
+from schedkit.schedctl.problems.refusals import decided
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine.ps import no_runtime
 
@@ -28,12 +27,10 @@ def command(settings: Settings, container: str | None, tail: int | None, *, foll
     """Show what a scheduler wrote; without an argument the only one there is."""
     runtimes = wiring.runtimes(settings)
     with telling_problems():
-        look = snapshot.look(wiring.ROOT, runtimes)
+        look = snapshot.look(wiring.kernel(), runtimes)
         if look.containers is None:
             raise no_runtime(look.problems)
-        chosen = choose(look.host, container)
-        if isinstance(chosen, Refused):
-            raise problem(chosen)
+        chosen = decided(choose(look, container))
         forward(runtimes[chosen.driver].logs(chosen.id, tail=tail, follow=follow))
 
 

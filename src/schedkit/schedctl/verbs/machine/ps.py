@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from schedkit.model.host.containers import Container
+from schedkit.model.host.labels import CATALOG_NAME, DIGEST, SIGNER
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Table, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import snapshot
-from schedkit.schedctl.change.labels import CATALOG_NAME, DIGEST, SIGNER
-from schedkit.schedctl.change.snapshot import Found, Look
 from schedkit.schedctl.problems import elsewhere
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.settings.table import Settings
@@ -52,14 +53,14 @@ class Processes(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings) -> Answer:
     """List the containers of schedkit's, in Podman and in containerd."""
-    return answer(snapshot.look(wiring.ROOT, wiring.runtimes(settings)))
+    return answer(snapshot.look(wiring.kernel(), wiring.runtimes(settings)))
 
 
-def answer(look: Look) -> Answer:
+def answer(look: Snapshot) -> Answer:
     """What was found; those that have ended have no process."""
     if look.containers is None:
         raise no_runtime(look.problems)
-    rows = [(_pid(each), each.container.id[:_SHORT_ID], each.container.name) for each in look.containers]
+    rows = [(str(each.pid or "-"), each.id[:_SHORT_ID], each.name) for each in look.containers]
     shown = Processes(containers=tuple(map(_shown, look.containers)))
     return Answer(shown, [Table(("PID", "ID", "NAME"), rows)], warnings=look.problems)
 
@@ -71,17 +72,12 @@ def no_runtime(problems: Sequence[str]) -> Problem:
     return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 
 
-def _pid(found: Found) -> str:
-    return str(found.container.pid or "-")
-
-
-def _shown(found: Found) -> ContainerShown:
-    one = found.container
+def _shown(one: Container) -> ContainerShown:
     return ContainerShown(
         pid=one.pid,
         id=one.id,
         name=one.name,
-        driver=found.driver,
+        driver=one.driver,
         state=one.state.value,
         image=one.image,
         started_at=one.started_at.isoformat(timespec="seconds") if one.started_at else None,

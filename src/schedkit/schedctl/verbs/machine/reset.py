@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import click
 
-from schedkit.model.host.actions import Action
+from schedkit.model.host.actions import Plan
+from schedkit.model.host.attachment import left_behind
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.switch_reset import describe, plan_reset
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import lock, snapshot
-from schedkit.schedctl.change.executor import Stage, decided
-from schedkit.schedctl.change.snapshot import Survey
+from schedkit.schedctl.change.machine import Machine
+from schedkit.schedctl.change.player import play
 from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.problems.refusals import decided
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
 
@@ -44,23 +46,23 @@ def command(
     settings: Settings, evict: int, grace_s: float, *, dry_run: bool, yes: bool, force: bool
 ) -> Answer:
     """Go back to the kernel's own scheduler: stop ours, eject an orphan, remove what is left behind."""
-    survey = _survey(settings)
-    plan = decided(plan_reset(survey.host, evicted=evict, is_forced=force))
-    if dry_run or not plan:
-        return answer(plan, survey, is_dry=dry_run)
-    for line in describe(plan):
+    look = _look(settings)
+    plan = decided(plan_reset(look, evicted=evict, is_forced=force))
+    if dry_run or not plan.steps:
+        return answer(plan, look, is_dry=dry_run)
+    for line in describe(plan.steps):
         tell(f"will {line}")
     _confirm(is_sure=yes)
     with lock.exclusive(wiring.LOCK, "reset", tell=tell):
-        if plan_reset(_survey(settings).host, evicted=evict, is_forced=force) != plan:
+        if plan_reset(_look(settings), evicted=evict, is_forced=force) != plan:
             why = "the machine is not as it was when the steps were told"
             raise Problem("nothing was done", why=why, remedy="see what is there now: `schedctl reset` again")
-        Stage(wiring.ROOT, wiring.runtimes(settings), settings.driver, tell, grace_s=grace_s).play(plan)
-    return answer(plan, _survey(settings), is_dry=False)
+        play(plan, Machine(wiring.kernel(), wiring.runtimes(settings), tell, grace_s))
+    return answer(plan, _look(settings), is_dry=False)
 
 
-def _survey(settings: Settings) -> Survey:
-    return snapshot.survey(wiring.ROOT, wiring.runtimes(settings))
+def _look(settings: Settings) -> Snapshot:
+    return snapshot.look(wiring.kernel(), wiring.runtimes(settings), is_thorough=True)
 
 
 def _confirm(*, is_sure: bool) -> None:
@@ -73,17 +75,16 @@ def _confirm(*, is_sure: bool) -> None:
         raise Problem("nothing was done", why="you said no")
 
 
-def answer(plan: Sequence[Action], survey: Survey, *, is_dry: bool) -> Answer:
+def answer(plan: Plan, look: Snapshot, *, is_dry: bool) -> Answer:
     """What was done, or would be."""
-    kernel = survey.look.observation.kernel
+    kernel, left = look.kernel, left_behind(look)
     done = SchedulerReset(
-        steps=describe(plan), dry_run=is_dry, kernel_state=kernel.state.value, ops=kernel.ops
+        steps=describe(plan.steps), dry_run=is_dry, kernel_state=kernel.state.value, ops=kernel.ops
     )
     runs = kernel.ops or "its own scheduler"
-    last = f"the kernel runs {runs}" if plan else f"nothing to do: the kernel runs {runs}"
+    last = f"the kernel runs {runs}" if plan.steps else f"nothing to do: the kernel runs {runs}"
     lines = [*(f"would {step}" for step in done.steps), last] if is_dry else [last]
     pinned = (
-        f"a link of {each.ops} is still pinned in a BPF filesystem: remove its file"
-        for each in survey.host.lingering.pinned
+        f"a link of {each.ops} is still pinned in a BPF filesystem: remove its file" for each in left.pinned
     )
-    return Answer(done, lines, warnings=[*survey.look.problems, *survey.host.lingering.gaps, *pinned])
+    return Answer(done, lines, warnings=[*look.problems, *left.gaps, *pinned])

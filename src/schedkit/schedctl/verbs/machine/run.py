@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from schedkit.model.host.actions import Action, Host, Refused
+from schedkit.model.host.actions import Plan, Refused
 from schedkit.model.host.run_stop import After, plan_run
-from schedkit.model.host.switch_reset import free_name
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.change import lock
-from schedkit.schedctl.change.executor import decided
 from schedkit.schedctl.change.signals import ended_in_order
+from schedkit.schedctl.problems.refusals import decided
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine import launch as launching
 from schedkit.schedctl.verbs.machine.launch import Asked, SchedulerRun, launch_options
@@ -36,18 +36,16 @@ def command(settings: Settings, **wishes: Any) -> Answer:  # noqa: ANN401 - clic
 def _run(settings: Settings, asked: Asked, done: Callable[[], None]) -> Answer:
     order = asked.order
 
-    def plan(host: Host) -> tuple[Action, ...] | Refused:
+    def plan(host: Snapshot) -> Plan | Refused:
         return plan_run(host, after=order.after, is_forced=order.force)
 
     launch = launching.prepare_launch(settings, asked, "run", plan)
     with lock.exclusive(wiring.LOCK, f"run {launch.spec.name}", tell=tell):
-        host = launch.host()
-        steps = decided(plan(host))
-        stage = launch.stage(free_name(launch.spec.name, host))
-        stage.play(steps, done=done)
+        host = launch.look()
+        change = launching.carry_out(launch, decided(plan(host)), host, done)
     if order.after is After.FOLLOW:
-        launching.follow(stage, launch.runtimes[launch.driver])
-    return answer(SchedulerRun(**launching.describe(launch, stage)), launch.warnings)
+        launching.follow(change)
+    return answer(SchedulerRun(**launching.describe(launch, change.outcome)), launch.warnings)
 
 
 def answer(done: SchedulerRun, warned: list[str]) -> Answer:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import click
 
+from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import Owner, OwnerKind
+from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.status import HostStatus, Status, judge
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.change import snapshot
-from schedkit.schedctl.change.snapshot import Found, Look
 from schedkit.schedctl.problems.problem import SCHEMA_VERSION, ExitCode
 from schedkit.schedctl.settings.table import Settings
 
@@ -107,29 +108,28 @@ def command(ctx: click.Context, *, watch: bool) -> Answer:
 def look_at(settings: Settings) -> Answer:
     """The answer to a look at this machine."""
     runtimes = wiring.runtimes(settings)
-    look = snapshot.look(wiring.ROOT, runtimes)
-    return answer(look, settings.driver, lambda found: _reasons(found, runtimes))
+    look = snapshot.look(wiring.kernel(), runtimes)
+    return answer(look, settings.driver, lambda container: _reasons(container, runtimes))
 
 
-def _reasons(found: Found, runtimes: Mapping[str, Runtime]) -> tuple[str, str]:
+def _reasons(container: Container, runtimes: Mapping[str, Runtime]) -> tuple[str, str]:
     from schedkit.schedctl.change import why_detached  # noqa: PLC0415 - most answers go without
 
-    return why_detached.find(wiring.ROOT, runtimes, found)
+    return why_detached.find(wiring.ROOT, runtimes, container)
 
 
-def _unexplained(found: Found) -> tuple[str, str]:  # noqa: ARG001 - nothing is known about any
+def _unexplained(container: Container) -> tuple[str, str]:  # noqa: ARG001 - nothing is known about any
     return "", ""
 
 
-def answer(look: Look, driver: str, explain: Callable[[Found], tuple[str, str]] = _unexplained) -> Answer:
+def answer(
+    look: Snapshot, driver: str, explain: Callable[[Container], tuple[str, str]] = _unexplained
+) -> Answer:
     """The answer to one look; `driver` is the one to name when no container of ours runs.
 
     `explain` says, in the words of the kernel and of the scheduler, why a container is not in the kernel.
     """
-    running = look.running
-    ours = None if running is None else [each.ours for each in running]
-    ended = [each.ours for each in look.ended]
-    verdict = judge(look.observation, ours, ended=ended, silent=look.silent)
+    verdict = judge(look)
     scheduler = _scheduler(look, verdict.owner)
     shown = describe(look, verdict, scheduler, driver)
     if scheduler and verdict.status is Status.DETACHED:
@@ -138,19 +138,18 @@ def answer(look: Look, driver: str, explain: Callable[[Found], tuple[str, str]] 
     return Answer(shown, [_text(shown)], code, look.problems)
 
 
-def _scheduler(look: Look, owner: Owner) -> Found | None:
-    running = look.running or ()
-    owning = [each for each in running if each.container.id == owner.container_id]
-    return next(iter(owning or running), None)
+def _scheduler(look: Snapshot, owner: Owner) -> Container | None:
+    owning = [each for each in look.running if each.id == owner.container_id]
+    return next(iter(owning or look.running), None)
 
 
-def describe(look: Look, verdict: HostStatus, scheduler: Found | None, driver: str) -> StatusShown:
+def describe(look: Snapshot, verdict: HostStatus, scheduler: Container | None, driver: str) -> StatusShown:
     """The whole answer, in the words of the schema."""
     shown = StatusShown(
         schema_version=SCHEMA_VERSION,
         status=verdict.status.value,
         driver=scheduler.driver if scheduler else driver,
-        kernel=_kernel(look.observation.kernel),
+        kernel=_kernel(look.kernel),
         message=verdict.words,
         next=verdict.way_out,
     )
@@ -172,13 +171,11 @@ def _add_words(shown: StatusShown, kernel_words: str, last_words: str) -> None:
         shown["last_words"] = last_words
 
 
-def _left_over(found: Found) -> LeftoverShown:
-    one = found.container
-    return LeftoverShown(name=one.name, container_id=one.id, driver=found.driver, state=one.state.value)
+def _left_over(one: Container) -> LeftoverShown:
+    return LeftoverShown(name=one.name, container_id=one.id, driver=one.driver, state=one.state.value)
 
 
-def _shown(found: Found) -> SchedulerShown:
-    one = found.container
+def _shown(one: Container) -> SchedulerShown:
     shown = SchedulerShown(
         name=one.name,
         container_id=one.id,

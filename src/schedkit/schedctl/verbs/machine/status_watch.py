@@ -7,7 +7,6 @@ they are looked at now and then as well.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from schedkit.kernel.uevents import Listener
+from schedkit.kernel.uevents import Listener, hearing
 from schedkit.schedctl.answers.answer import Answer, Format, render
 from schedkit.schedctl.problems.problem import ExitCode, printable
 
@@ -26,25 +25,14 @@ POLL_S = 1.0  # the same where the kernel cannot be heard
 @contextmanager
 def heard(listen: Callable[[], Listener] = Listener, *, poll_s: float = POLL_S) -> Iterator[Iterator[None]]:
     """When to look: at once, at every announcement, and now and then."""
-    try:
-        listener = listen()
-    except OSError:  # inside some containers
-        yield _ticks(poll_s)
-        return
-    with listener:
-        yield _announcements(listener)
+    with hearing(listen, poll_s=poll_s) as wait:
+        yield _moments(wait)
 
 
-def _ticks(poll_s: float) -> Iterator[None]:
+def _moments(wait: Callable[[float], None]) -> Iterator[None]:
     while True:
         yield
-        time.sleep(poll_s)
-
-
-def _announcements(listener: Listener) -> Iterator[None]:
-    while True:
-        yield
-        next(listener.announcements(timeout_s=LONGEST_S), None)
+        wait(LONGEST_S)
 
 
 def follow(

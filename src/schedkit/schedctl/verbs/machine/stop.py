@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from schedkit.model.host.actions import Known
 from schedkit.model.host.attachment import left_in_kernel
+from schedkit.model.host.containers import Container
 from schedkit.model.host.run_stop import choose, plan_stop
 from schedkit.model.kernel.sched_ext import KernelState
 from schedkit.schedctl import wiring
@@ -15,8 +15,10 @@ from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import lock, snapshot
-from schedkit.schedctl.change.executor import Stage, decided, problem
+from schedkit.schedctl.change.machine import Machine
+from schedkit.schedctl.change.player import play
 from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.problems.refusals import decided, problem
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine.ps import no_runtime
@@ -40,21 +42,21 @@ class ContainerStopped(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings, container: str | None, grace_s: float, *, force: bool) -> Answer:
     """Stop a scheduler and remove its container; without an argument the only one there is."""
-    runtimes = wiring.runtimes(settings)
+    kernel, runtimes = wiring.kernel(), wiring.runtimes(settings)
     with lock.exclusive(wiring.LOCK, "stop", tell=tell):
-        look = snapshot.look(wiring.ROOT, runtimes)
+        look = snapshot.look(kernel, runtimes)
         if look.containers is None:
             raise no_runtime(look.problems)
-        chosen = decided(choose(look.host, container))
-        plan = decided(plan_stop(look.host, chosen, is_forced=force))
-        Stage(wiring.ROOT, runtimes, chosen.driver, tell, grace_s=grace_s).play(plan)
-    seen = snapshot.settled(wiring.ROOT)
+        chosen = decided(choose(look, container))
+        plan = decided(plan_stop(look, chosen, is_forced=force))
+        play(plan, Machine(kernel, runtimes, tell, grace_s))
+    seen = snapshot.settled(kernel)
     if remains := left_in_kernel(seen):
         raise problem(remains)
     return answer(chosen, seen.kernel, look.problems)
 
 
-def answer(chosen: Known, kernel: KernelState, problems: Sequence[str]) -> Answer:
+def answer(chosen: Container, kernel: KernelState, problems: Sequence[str]) -> Answer:
     """What is gone, and what the kernel runs since."""
     stopped = ContainerStopped(
         name=chosen.name, id=chosen.id, driver=chosen.driver, kernel_state=kernel.state.value, ops=kernel.ops

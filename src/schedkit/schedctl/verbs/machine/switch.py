@@ -8,18 +8,20 @@ from typing import Any
 import click
 import msgspec
 
-from schedkit.model.host.actions import Host, Known, Refused
+from schedkit.model.host.actions import Plan, Refused
+from schedkit.model.host.containers import Container
+from schedkit.model.host.labels import OPTIONS
 from schedkit.model.host.run_stop import After
-from schedkit.model.host.switch_reset import Switch, Unchanged, Wanted, free_name, plan_switch
+from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.host.switch_reset import Unchanged, Wanted, plan_switch
 from schedkit.model.trust.verified import signer_of
-from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.change import lock
-from schedkit.schedctl.change.executor import Stage, problem
-from schedkit.schedctl.change.labels import OPTIONS
+from schedkit.schedctl.change.executor import Outcome
 from schedkit.schedctl.change.signals import ended_in_order
+from schedkit.schedctl.problems.refusals import problem
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine import launch as launching
 from schedkit.schedctl.verbs.machine.launch import Asked, Launch, SchedulerRun, launch_options
@@ -62,50 +64,38 @@ def command(settings: Settings, evict: int, **wishes: Any) -> Answer:  # noqa: A
 def _switch(settings: Settings, asked: Asked, evict: int, done: Callable[[], None]) -> Answer:
     order = asked.order
 
-    def plan(host: Host, wanted: Wanted = _ANYTHING) -> Switch | Unchanged | Refused:
+    def plan(host: Snapshot, wanted: Wanted = _ANYTHING) -> Plan | Unchanged | Refused:
         return plan_switch(host, wanted, after=order.after, evicted=evict, is_forced=order.force)
 
     launch = launching.prepare_launch(settings, asked, "switch to", plan)
     wanted = Wanted(launch.driver, str(launch.ready.found.reference.digest), launch.spec.labels[OPTIONS])
     with lock.exclusive(wiring.LOCK, f"switch to {launch.spec.name}", tell=tell):
-        host = launch.host()
+        host = launch.look()
         decision = plan(host, wanted)
         if isinstance(decision, Refused):
             raise problem(decision)
         if isinstance(decision, Unchanged):
             return _unchanged(launch, host, decision.container)
-        stage = launch.stage(free_name(launch.spec.name, host))
-        stage.play(decision.steps, way_back=decision.way_back, done=done)
-        left = list(_clear_up(stage, decision))
+        change = launching.carry_out(launch, decision, host, done)
     if order.after is After.FOLLOW:
-        launching.follow(stage, launch.runtimes[launch.driver])
-    return _changed(launch, stage, decision, left)
+        launching.follow(change)
+    return _changed(launch, decision.replaced, change.outcome)
 
 
-def _clear_up(stage: Stage, decision: Switch) -> Sequence[str]:
-    """Remove what was replaced; the switch is done, also when that fails."""
-    try:
-        for action in decision.afterwards:
-            stage.perform(action)
-    except ContainerRuntimeError as error:
-        return [f"{decision.old} was stopped, but is still there: {error}"]
-    return []
-
-
-def _changed(launch: Launch, stage: Stage, decision: Switch, left: list[str]) -> Answer:
-    old, gap = decision.old, stage.gap()
+def _changed(launch: Launch, old: Container | None, outcome: Outcome) -> Answer:
+    gap = outcome.gap
     done = SchedulerSwitched(
-        **launching.describe(launch, stage),
+        **launching.describe(launch, outcome),
         changed=True,
         previous=Predecessor(name=old.name, id=old.id, driver=old.driver) if old else None,
         gap_seconds=round(gap.seconds, 6) if gap else None,
         gap_source=gap.source if gap else None,
     )
-    return answer(done, [*launch.warnings, *left])
+    return answer(done, [*launch.warnings, *outcome.left])
 
 
-def _unchanged(launch: Launch, host: Host, container: Known) -> Answer:
-    kernel, found, admission = host.observation.kernel, launch.ready.found, launch.ready.admission
+def _unchanged(launch: Launch, host: Snapshot, container: Container) -> Answer:
+    kernel, found, admission = host.kernel, launch.ready.found, launch.ready.admission
     done = SchedulerSwitched(
         name=container.name,
         id=container.id,

@@ -1,0 +1,115 @@
+"""Waiting until a machine is as it should be, or the time for that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from schedkit.model.host.attachment import (
+    Course,
+    FailureFacts,
+    explain_failure,
+    has_stayed,
+    is_free,
+    is_released,
+    judge_start,
+    left_behind,
+)
+from schedkit.model.host.containers import Container
+from schedkit.model.host.owners import attribute
+from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.kernel.log import LogReading, last_words, unwanted_exits
+from schedkit.model.kernel.sched_ext import State
+from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.schedctl.change.machine import Machine
+from schedkit.schedctl.change.this_kernel import Kernel, Life
+from schedkit.schedctl.change.why_detached import written
+from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.problems.refusals import problem
+
+CLEAR_UP = "`schedctl status` says more; `schedctl reset` clears up"
+_RELEASE_TIMEOUT_S = 30.0
+_EXIT_TIMEOUT_S = 30.0  # for a runtime to notice that a program has ended
+_POLL_S, _SHORT_POLL_S = 0.05, 0.01
+
+
+def until_attached(machine: Machine, container: Container, *, timeout_s: float, log_seq: int) -> Snapshot:
+    """The look that proves the kernel to run the container's scheduler; why it does not is a problem."""
+    machine.tell("waiting for the kernel")
+    life, deadline = machine.kernel.life(container.pid), machine.kernel.now() + timeout_s
+    course, seen = _look(machine.kernel, container, life, deadline)
+    while course is Course.WAITING:
+        machine.kernel.sleep(_POLL_S)
+        course, seen = _look(machine.kernel, container, life, deadline)
+    if course is not Course.ATTACHED:
+        facts = _facts(machine, container, course, seen, log_seq)
+        raise problem(explain_failure(container.name, course, facts, timeout_s=timeout_s))
+    return seen
+
+
+def _look(kernel: Kernel, container: Container, life: Life, deadline: float) -> tuple[Course, Snapshot]:
+    # in this order: what lives now may have attached something by the time the kernel is asked
+    is_alive = life.is_going_on
+    seen = kernel.observe()
+    is_over = kernel.now() >= deadline
+    # the number of one that is gone may be a stranger's by now
+    one = container if is_alive else container._replace(pid=None)
+    return judge_start(seen, one, is_alive=is_alive, is_over=is_over), seen
+
+
+def _facts(
+    machine: Machine, container: Container, course: Course, seen: Snapshot, log_seq: int
+) -> FailureFacts:
+    runtime, ended = machine.of(container), None
+    # neither who removed it nor a runtime in trouble takes the kernel's words along
+    with suppress(ContainerRuntimeError):
+        ended = runtime.wait(container.id, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
+    # what was stopped for this one has left its end in the log, too
+    words = _words(unwanted_exits(machine.kernel.log(after_seq=log_seq)))
+    return FailureFacts(str(ended or ""), words, written(runtime, container.id), attribute(seen.proof, []))
+
+
+def _words(log: LogReading) -> str:
+    return last_words(log) or " / ".join(remark.text for remark in log.remarks)
+
+
+def until_released(machine: Machine, container: Container) -> None:
+    """Until nothing of the container is left in the kernel."""
+
+    def is_reached() -> bool:
+        return is_released(machine.kernel.observe(is_thorough=True), container)
+
+    _until(
+        is_reached, machine, f"{container.name} was stopped, but the kernel has not let go of its scheduler"
+    )
+
+
+def until_free(machine: Machine, ignored: tuple[int, ...], unless: Container | None) -> None:
+    """Until another scheduler may start; see `AwaitFree`."""
+
+    def is_reached() -> bool:
+        if machine.kernel.state().state is not State.DISABLED:
+            # what is still being stopped is attached for a moment only
+            return (
+                unless is not None and machine.stops.are_over and has_stayed(machine.kernel.observe(), unless)
+            )
+        seen = machine.kernel.observe(is_thorough=True)
+        return is_free(seen.kernel, left_behind(seen), ignored)
+
+    _until(is_reached, machine, "the kernel is not free for another scheduler")
+
+
+def _until(is_reached: Callable[[], bool], machine: Machine, otherwise: str) -> None:
+    deadline = machine.kernel.now() + machine.grace_s + _RELEASE_TIMEOUT_S
+    while not is_reached():
+        machine.stops.hear()
+        if machine.kernel.now() > deadline:
+            raise Problem(otherwise, why=_holders(machine.kernel), remedy=CLEAR_UP)
+        machine.kernel.sleep(_SHORT_POLL_S)
+
+
+def _holders(kernel: Kernel) -> str:
+    seen = kernel.observe(is_thorough=True)
+    left = left_behind(seen).processes
+    named = "".join(f"; process {each.pid} ({each.command}) holds an old one" for each in left)
+    return f"it says `{seen.kernel.state}`{named}"
