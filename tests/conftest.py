@@ -2,7 +2,7 @@
 
 import os
 
-pytest_plugins = ["rig.tiers", "rig.reporting", "rig.guestpytest", "pytester"]
-# rig.reporting.IN_GUEST, by its value: what is imported here can be no plugin any more
+pytest_plugins = ["rig.session.tiers", "rig.session.reporting", "rig.session.guestpytest", "pytester"]
+# rig.session.reporting.IN_GUEST, by its value: what is imported here can be no plugin any more
 if "RIG_GUEST_REPORTS" not in os.environ:
-    pytest_plugins.append("rig.properties")
+    pytest_plugins.append("rig.session.properties")

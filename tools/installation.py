@@ -52,7 +52,7 @@ def kubectl_program() -> str:
     found = shutil.which("kubectl")
     if found:
         return found
-    from rig import kubernetes  # noqa: PLC0415 - of no use where kubectl is installed
+    from rig.cluster import kubernetes  # noqa: PLC0415 - of no use where kubectl is installed
 
     return str(kubernetes.binaries() / "kubectl")
 

@@ -19,11 +19,12 @@ from benchmarks.cluster.fleets import Fleet, FleetCost
 from benchmarks.cluster.objects import ANYWHERE
 from benchmarks.cluster.sizes import Sizes
 from benchmarks.cluster.targets import Results
-from rig import controlplane, polling, processes
-from rig.controlplane import ControlPlane
-from rig.errors import RigError, Unavailable
-from rig.kubeclient import ApiError
-from rig.progress import say, step
+from rig.base import polling, processes
+from rig.base.errors import RigError, Unavailable
+from rig.base.progress import say, step
+from rig.cluster import controlplane
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import ApiError
 
 _CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedexts.yaml"
 

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import aiohttp
 import msgspec
 
-from rig.errors import RigError
+from rig.base.errors import RigError
 from schedkit.kube.access.config import discover
 
 T = TypeVar("T")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cluster import processes
-from rig import golang
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
-from rig.processes import Process, free_port
+from rig.base.processes import Process, free_port
+from rig.build import golang
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
 
 ROOT = Path(__file__).parents[2]
 _PEER = Path(__file__).parent / "peer"

@@ -15,8 +15,8 @@ from benchmarks.cluster.api import Api, in_parallel
 from benchmarks.cluster.contenders import Contender, Running, count_writes, running
 from benchmarks.cluster.objects import ANYWHERE, Bodies, daemon_sets_path, group_name, schedexts_path
 from benchmarks.cluster.witness import Witness
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
+from rig.base.errors import RigError
+from rig.cluster.controlplane import ControlPlane
 from schedkit.model.api.schedext import SchedExt
 
 CEILING = "API server alone"

@@ -30,11 +30,12 @@ from benchmarks.cluster.objects import (
 from benchmarks.cluster.processes import Memory
 from benchmarks.cluster.sizes import Sizes
 from benchmarks.cluster.witness import Witness
-from rig import fakekubelets, polling
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
-from rig.kubeclient import JsonObject
-from rig.progress import step
+from rig.base import polling
+from rig.base.errors import RigError
+from rig.base.progress import step
+from rig.cluster import fakekubelets
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
 
 _TIMEOUT_S = 1800
 _BEGAN = "2020-01-01T00:00:00Z"  # long enough ago to have settled

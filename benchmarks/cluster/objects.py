@@ -6,9 +6,9 @@ import datetime as dt
 
 import msgspec
 
-from rig import fakenodes
-from rig.kubeclient import JsonObject
-from rig.plans import plan
+from rig.builders.plans import plan
+from rig.cluster import fakenodes
+from rig.cluster.kubeclient import JsonObject
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.schedext import (
     GROUP,

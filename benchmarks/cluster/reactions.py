@@ -10,7 +10,7 @@ from benchmarks.cluster.contenders import Contender, running
 from benchmarks.cluster.convergence import empty
 from benchmarks.cluster.objects import Bodies, group_name, schedexts_path
 from benchmarks.cluster.witness import Witness
-from rig.controlplane import ControlPlane
+from rig.cluster.controlplane import ControlPlane
 
 _WARM_UP = 5  # the first ones pay for connections, and in Python for code that has not run yet
 _PER_TURN = 50

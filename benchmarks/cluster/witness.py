@@ -11,8 +11,8 @@ import msgspec
 
 from benchmarks.cluster.api import Api
 from benchmarks.cluster.objects import daemon_sets_path, is_right, schedexts_path
-from rig import polling
-from rig.errors import RigError
+from rig.base import polling
+from rig.base.errors import RigError
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.schedext import SchedExt
 

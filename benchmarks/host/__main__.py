@@ -14,9 +14,9 @@ from benchmarks.host import machine, report, startups
 from benchmarks.host.courses import Courses
 from benchmarks.host.sizes import Sizes
 from benchmarks.host.targets import Results
-from rig import processes
-from rig.errors import RigError, Unavailable
-from rig.progress import step
+from rig.base import processes
+from rig.base.errors import RigError, Unavailable
+from rig.base.progress import step
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -29,11 +29,13 @@ from benchmarks.host.courses import (
     gap,
 )
 from benchmarks.host.kernellog import NotToldError, Record
-from rig import contents, images, polling, schedext, schedulers
-from rig.contents import UNSIGNED
-from rig.errors import RigError
-from rig.podman import Podman
-from rig.progress import say
+from rig.base import polling
+from rig.base.errors import RigError
+from rig.base.progress import say
+from rig.guest import schedext, schedulers
+from rig.runtimes import image_contents, images
+from rig.runtimes.image_contents import UNSIGNED
+from rig.runtimes.podman import Podman
 from schedkit.runtimes.podman.client import Podman as Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.main import VERBS
@@ -50,7 +52,8 @@ class Bench:
     def __init__(self, podman: Podman) -> None:
         self._podman = podman
         self._images = {
-            name: contents.content(images.scheduler(name), f"{_REPOSITORY}/{name}") for name in SCHEDULERS
+            name: image_contents.content(images.scheduler(name), f"{_REPOSITORY}/{name}")
+            for name in SCHEDULERS
         }
         self._runtime = Runtime(podman.socket)
         for image in self._images.values():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from rig.errors import RigError
+from rig.base.errors import RigError
 
 _LOG = Path("/dev/kmsg")
 _RECORD = re.compile(r"^\d+,(\d+),(\d+)[^;\n]*;(.*)$", re.MULTILINE)

@@ -11,8 +11,10 @@ import msgspec
 
 from benchmarks.host.courses import Courses
 from benchmarks.host.guest import SCHEDULERS
-from rig import byhand, images, kernels
-from rig.errors import RigError
+from rig import byhand
+from rig.base.errors import RigError
+from rig.guest import kernels
+from rig.runtimes import images
 
 _ROOT = Path(__file__).parents[2]
 _ROUND_S = 600  # a minute on a quiet machine, with every instruction emulated

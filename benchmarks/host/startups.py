@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import contents, images
-from rig.containerd import Containerd
-from rig.contents import UNSIGNED
-from rig.errors import RigError, Unavailable
-from rig.podman import Podman
+from rig.base.errors import RigError, Unavailable
+from rig.runtimes import image_contents, images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.image_contents import UNSIGNED
+from rig.runtimes.podman import Podman
 from schedkit.runtimes.containerd.client import Containerd as ContainerdRuntime
 from schedkit.runtimes.podman.client import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime
@@ -86,7 +86,7 @@ def _container(folder: Path) -> Iterator[Path]:
             if is_podman
             else ContainerdRuntime(service.socket, logs=folder / "logs")
         )
-        image = contents.content(images.pause(), "registry.rig.test/rig/pause")
+        image = image_contents.content(images.pause(), "registry.rig.test/rig/pause")
         runtime.load(image)
         runtime.create(Spec(admission=UNSIGNED, name="pause", image=image.reference))
         try:

@@ -18,13 +18,14 @@ from pathlib import Path
 from benchmarks.trust import kept, loading, report
 from benchmarks.trust.costs import Cost, measure
 from benchmarks.trust.targets import KEPT, LOADING, NOTHING, OURS, THEIRS
-from rig import images, processes
-from rig.certificates import Authority
-from rig.cosign import Cosign
-from rig.errors import RigError, Unavailable
-from rig.progress import say, step
-from rig.registry import Kind, Registry
-from rig.sigstore import Sigstore
+from rig.base import processes
+from rig.base.certificates import Authority
+from rig.base.errors import RigError, Unavailable
+from rig.base.progress import say, step
+from rig.registries.registry import Kind, Registry
+from rig.runtimes import images
+from rig.signatures.cosign import Cosign
+from rig.signatures.sigstore import Sigstore
 
 _IDENTITY = "https://forge.rig.test/schedulers/.build.yml@refs/heads/main"
 _ISSUER = "https://issuer.rig.test"

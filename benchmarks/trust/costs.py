@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig.errors import RigError
+from rig.base.errors import RigError
 
 
 @dataclass(frozen=True, slots=True)

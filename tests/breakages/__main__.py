@@ -11,9 +11,10 @@ from itertools import groupby
 from breakages import listed, outcomes
 from breakages.copies import Copy
 from breakages.listed import Breakage
-from rig import processes, tiers
-from rig.errors import RigError, Unavailable
-from rig.progress import say
+from rig.base import processes
+from rig.base.errors import RigError, Unavailable
+from rig.base.progress import say
+from rig.session import tiers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

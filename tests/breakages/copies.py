@@ -13,7 +13,7 @@ from typing import Self
 from breakages import outcomes
 from breakages.listed import ROOT, Breakage
 from breakages.outcomes import Phase
-from rig import processes
+from rig.base import processes
 
 _RUN_TIMEOUT_S = 3600  # tests have limits of their own
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", outcomes.__name__)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rig import tiers
-from rig.errors import RigError
+from rig.base.errors import RigError
+from rig.session import tiers
 
 FILE = Path(__file__).with_name("breakages.toml")
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,11 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from rig import controlplane, fakenodes, manager
-from rig.controlplane import ControlPlane
-from rig.fakenodes import FakeNodes
-from rig.manager import Manager
+from rig.cluster import controlplane, fakenodes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.fakenodes import FakeNodes
+from rig.operator import manager
+from rig.operator.manager import Manager
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

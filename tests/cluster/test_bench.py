@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import processes
-from rig.kubeclient import JsonObject
+from rig.base import processes
+from rig.cluster.kubeclient import JsonObject
 
 ROOT = Path(__file__).parents[2]
 SCHEDEXTS, NODES = 20, 40

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rig import kubernetes, objects, polling
-from rig.controlplane import ControlPlane
-from rig.kubeclient import ApiError, Client
+from rig.base import polling
+from rig.builders import kubernetes_objects
+from rig.cluster import kubernetes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import ApiError, Client
 
 _LISTENING = "0A"
 _LOOPBACK = "0100007F"
@@ -41,12 +43,12 @@ def test_each_test_has_a_namespace_of_its_own(cluster: ControlPlane, namespace: 
     found = [item["metadata"]["name"] for item in cluster.client.items(path)]
     assert "left-behind" not in found
 
-    cluster.client.create(path, objects.config_map("left-behind"))
+    cluster.client.create(path, kubernetes_objects.config_map("left-behind"))
 
 
 def test_kubectl_applies_objects_and_yaml(cluster: ControlPlane, namespace: str) -> None:
     said = cluster.apply(
-        objects.config_map("value", answer="42"),
+        kubernetes_objects.config_map("value", answer="42"),
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}\n",
         namespace=namespace,
     )
@@ -75,7 +77,9 @@ def test_the_audit_log_has_the_body_of_a_write_but_never_that_of_a_secret(
 ) -> None:
     secret = {"metadata": {"name": "hidden"}, "stringData": {"password": "unheard-of"}}
     cluster.client.create(f"/api/v1/namespaces/{namespace}/secrets", secret)
-    cluster.client.create(f"/api/v1/namespaces/{namespace}/configmaps", objects.config_map("plain", a="seen"))
+    cluster.client.create(
+        f"/api/v1/namespaces/{namespace}/configmaps", kubernetes_objects.config_map("plain", a="seen")
+    )
 
     written = polling.until(
         lambda: list(cluster.audit(namespace=namespace, verb="create", resource="configmaps", name="plain")),

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 import yaml
 
-from rig import polling
-from rig.controlplane import ControlPlane
-from rig.kubeclient import ApiError, JsonObject
+from rig.base import polling
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import ApiError, JsonObject
 from schedkit.model.api.schedext import SchedExtSpec
 
 pytestmark = pytest.mark.full  # the tier would outgrow its budget

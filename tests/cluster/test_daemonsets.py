@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rig import specs
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JSON_PATCH, ApiError, Client, JsonObject
+from rig.builders import schedext_specs
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JSON_PATCH, ApiError, Client, JsonObject
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.schedext import SchedExt, SchedExtSpec
 from schedkit.model.deploy.patch import Operation, differences, is_legacy
@@ -104,11 +104,11 @@ def workshop(cluster: ControlPlane) -> Iterator[Workshop]:
 def test_the_specs_of_these_tests_have_every_field_but_the_image() -> None:
     names = {field.encode_name for field in msgspec.structs.fields(SchedExtSpec)}
 
-    assert specs.FIELDS.keys() == names - {"sched"}
+    assert schedext_specs.FIELDS.keys() == names - {"sched"}
 
 
 @EXAMPLES
-@given(spec=specs.specs)
+@given(spec=schedext_specs.specs)
 def test_a_daemon_set_that_was_just_created_needs_no_second_write(
     workshop: Workshop, spec: JsonObject
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_daemon_set_that_was_just_created_needs_no_second_write(
 
 
 @EXAMPLES
-@given(before=specs.specs, after=specs.specs)
+@given(before=schedext_specs.specs, after=schedext_specs.specs)
 def test_one_write_turns_any_daemon_set_into_the_one_of_another_spec(
     workshop: Workshop, before: JsonObject, after: JsonObject
 ) -> None:
@@ -134,11 +134,11 @@ def test_one_write_turns_any_daemon_set_into_the_one_of_another_spec(
     }
 
 
-@pytest.mark.parametrize("field", specs.FIELDS)
+@pytest.mark.parametrize("field", schedext_specs.FIELDS)
 @settings(EXAMPLES, max_examples=6)
 @given(data=st.data())
 def test_removing_a_field_undoes_it(workshop: Workshop, field: str, data: st.DataObject) -> None:
-    value = data.draw(specs.FIELDS[field])
+    value = data.draw(schedext_specs.FIELDS[field])
     schedext = workshop.schedext(**{field: value})
     observed = workshop.create(render(schedext))
     bare = render(workshop.changed(schedext, {"sched": IMAGE}))

@@ -14,7 +14,7 @@ from typing import Self
 
 import pytest
 
-from rig import cache, polling, processes
+from rig.base import cache, polling, processes
 
 ROOT = Path(__file__).parents[2]
 DEMO = (sys.executable, "-m", "rig", "demo")

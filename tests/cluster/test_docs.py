@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rig import controlplane, fakenodes, manager, processes
+from rig.base import processes
+from rig.cluster import controlplane, fakenodes
+from rig.cluster.controlplane import ControlPlane
 from rig.consoles import Command, File, steps
-from rig.controlplane import ControlPlane
+from rig.operator import manager
 
 ROOT = Path(__file__).parents[2]
 USAGE = ROOT / "docs/sked/usage.md"

@@ -7,11 +7,13 @@ import time
 
 import pytest
 
-from rig import fakekubelets, fakenodes, objects, polling
-from rig.controlplane import ControlPlane
-from rig.fakenodes import FakeNodes
-from rig.kubeclient import JsonObject
-from rig.progress import say
+from rig.base import polling
+from rig.base.progress import say
+from rig.builders import kubernetes_objects
+from rig.cluster import fakekubelets, fakenodes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.fakenodes import FakeNodes
+from rig.cluster.kubeclient import JsonObject
 
 _MANY = 2000
 
@@ -50,7 +52,7 @@ def test_pods_of_a_daemon_set_run_on_every_fake_node_and_are_gone_after_its_dele
     cluster: ControlPlane, fake_nodes: FakeNodes, namespace: str
 ) -> None:
     cluster.client.create(
-        _daemon_sets(namespace), objects.daemon_set("everywhere", nodes=fake_nodes.selector)
+        _daemon_sets(namespace), kubernetes_objects.daemon_set("everywhere", nodes=fake_nodes.selector)
     )
     polling.until(lambda: _all_ready(cluster, namespace, "everywhere", 20), "20 pods are ready", timeout_s=60)
     pods = _pods(cluster, namespace)
@@ -69,7 +71,9 @@ def test_a_pod_with_a_readiness_gate_waits_until_somebody_opens_it(
     cluster: ControlPlane, fake_nodes: FakeNodes, namespace: str
 ) -> None:
     gate = "example.com/attached"
-    gated = objects.daemon_set("gated", nodes=_only(fake_nodes, 3), readinessGates=[{"conditionType": gate}])
+    gated = kubernetes_objects.daemon_set(
+        "gated", nodes=_only(fake_nodes, 3), readinessGates=[{"conditionType": gate}]
+    )
     cluster.client.create(_daemon_sets(namespace), gated)
     pod = polling.until(lambda: _running(cluster, namespace), "its pod runs")[0]
     assert not _is_ready(pod)
@@ -94,7 +98,9 @@ def test_without_the_stand_in_for_kubelets_pods_neither_start_nor_end(
 ) -> None:
     with fakenodes.running(cluster, 1, pool="silent") as nodes:
         nodes.kubelets.stop()
-        cluster.client.create(_daemon_sets(namespace), objects.daemon_set("silent", nodes=nodes.selector))
+        cluster.client.create(
+            _daemon_sets(namespace), kubernetes_objects.daemon_set("silent", nodes=nodes.selector)
+        )
         polling.until(lambda: _bound(cluster, namespace), "its pod has a node")
         assert polling.stays_untrue(lambda: _running(cluster, namespace), for_s=2)
 
@@ -121,7 +127,7 @@ def test_pods_on_nodes_of_somebody_else_are_left_alone(
     del foreign["metadata"]["labels"][fakenodes.POOL_LABEL]
     cluster.client.create("/api/v1/nodes", foreign)
     for name, node in (("theirs", "foreign-00000"), ("ours", fake_nodes.names[0])):
-        pod = objects.pod(name)
+        pod = kubernetes_objects.pod(name)
         pod["spec"]["nodeName"] = node
         cluster.client.create(f"/api/v1/namespaces/{namespace}/pods", pod)
 
@@ -164,7 +170,9 @@ def test_thousands_of_fake_nodes_carry_a_daemon_set(cluster: ControlPlane, names
     started = time.monotonic()
     with fakenodes.running(cluster, _MANY, pool="many") as nodes:
         say(f"{_MANY} fake nodes after {time.monotonic() - started:.0f} s")
-        cluster.client.create(_daemon_sets(namespace), objects.daemon_set("many", nodes=nodes.selector))
+        cluster.client.create(
+            _daemon_sets(namespace), kubernetes_objects.daemon_set("many", nodes=nodes.selector)
+        )
         polling.until(
             lambda: _all_ready(cluster, namespace, "many", _MANY), "all pods are ready", timeout_s=600
         )

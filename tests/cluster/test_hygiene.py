@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, polling, processes
-from rig.processes import Process
+from rig.base import cache, polling, processes
+from rig.base.processes import Process
 
 _TESTS = Path(__file__).parent.parent
 _KEEP_A_CLUSTER = """

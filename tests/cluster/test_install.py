@@ -8,13 +8,16 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from rig import controlplane, fakenodes, installation, installedrules, manager, objects, polling
-from rig.controlplane import ControlPlane
-from rig.installation import ACCOUNT, IMAGE, NAMESPACE, OLD_OBJECTS, ROOT, make
-from rig.installedrules import Said
-from rig.kubeclient import JsonObject
-from rig.manager import Manager, SchedExts
-from rig.permissions import NEVER_CALLED, Call, allowed, call
+from rig.base import polling
+from rig.builders import kubernetes_objects
+from rig.cluster import controlplane, fakenodes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.operator import installation, installedrules, manager
+from rig.operator.installation import ACCOUNT, IMAGE, NAMESPACE, OLD_OBJECTS, ROOT, make
+from rig.operator.installedrules import Said
+from rig.operator.manager import Manager, SchedExts
+from rig.operator.permissions import NEVER_CALLED, Call, allowed, call
 from schedkit.model.trust.rules import TrustMode
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
@@ -286,7 +289,9 @@ def exercise(schedexts: SchedExts) -> None:
 
 def exercise_a_taken_name(schedexts: SchedExts) -> None:
     """A DaemonSet of somebody else, which no watch of ours shows."""
-    schedexts.cluster.apply(objects.daemon_set("taken", nodes={"no": "node"}), namespace=schedexts.namespace)
+    schedexts.cluster.apply(
+        kubernetes_objects.daemon_set("taken", nodes={"no": "node"}), namespace=schedexts.namespace
+    )
     schedexts.create("taken")
     schedexts.await_reason("Accepted", "NameTaken", "taken")
 

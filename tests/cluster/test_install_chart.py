@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import controlplane, helm, installation, installedrules, polling, processes
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
-from rig.installation import (
+from rig.base import polling, processes
+from rig.base.errors import RigError
+from rig.cluster import controlplane
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.operator import helm, installation, installedrules
+from rig.operator.installation import (
     CHART,
     CHARTS_IMAGE,
     NAMESPACE,
@@ -21,8 +24,7 @@ from rig.installation import (
     charted,
     kustomized,
 )
-from rig.installedrules import Said
-from rig.kubeclient import JsonObject
+from rig.operator.installedrules import Said
 from schedkit import __version__
 from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.oci.policy.patterns import parse_pattern

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from rig import faultproxy, objects
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
+from rig.builders import kubernetes_objects
+from rig.cluster import faultproxy
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
 from schedkit.kube import errors
 from schedkit.kube.access import config
 from schedkit.kube.client import Client, Selection
@@ -55,13 +56,13 @@ def identity(thing: ConfigMap) -> tuple[str, str]:
 
 def test_an_object_lives_through_every_verb(cluster: ControlPlane, namespace: str) -> None:
     async def life(client: Client) -> None:
-        made = await client.create(MAPS, objects.config_map("x", a="1"), namespace)
+        made = await client.create(MAPS, kubernetes_objects.config_map("x", a="1"), namespace)
         assert made.data == {"a": "1"}
 
         merged = await client.patch(MAPS, {"data": {"b": "2"}}, "x", namespace)
         assert merged.data == {"a": "1", "b": "2"}
 
-        replaced = await client.update(MAPS, objects.config_map("x", d="4"), "x", namespace)
+        replaced = await client.update(MAPS, kubernetes_objects.config_map("x", d="4"), "x", namespace)
         assert replaced.data == {"d": "4"}
 
         assert (await client.get(MAPS, "x", namespace)).data == {"d": "4"}
@@ -73,7 +74,7 @@ def test_an_object_lives_through_every_verb(cluster: ControlPlane, namespace: st
 
 def test_a_stale_version_is_a_conflict_for_every_write(cluster: ControlPlane, namespace: str) -> None:
     async def stale(client: Client) -> None:
-        _, version = identity(await client.create(MAPS, objects.config_map("x"), namespace))
+        _, version = identity(await client.create(MAPS, kubernetes_objects.config_map("x"), namespace))
         await client.patch(MAPS, {"data": {"a": "1"}}, "x", namespace)
         old = {"name": "x", "resourceVersion": version}
         with pytest.raises(errors.ConflictError):
@@ -88,9 +89,9 @@ def test_a_write_meant_for_a_predecessor_of_the_same_name_is_refused(
     cluster: ControlPlane, namespace: str
 ) -> None:
     async def recreated(client: Client) -> None:
-        uid, _ = identity(await client.create(MAPS, objects.config_map("x"), namespace))
+        uid, _ = identity(await client.create(MAPS, kubernetes_objects.config_map("x"), namespace))
         await client.delete(MAPS, "x", namespace, uid=uid)
-        await client.create(MAPS, objects.config_map("x", fresh="yes"), namespace)
+        await client.create(MAPS, kubernetes_objects.config_map("x", fresh="yes"), namespace)
         with pytest.raises(errors.ConflictError):
             await client.delete(MAPS, "x", namespace, uid=uid)
         with pytest.raises(errors.ConflictError):
@@ -102,13 +103,13 @@ def test_a_write_meant_for_a_predecessor_of_the_same_name_is_refused(
 
 def test_refusals_keep_the_servers_words(cluster: ControlPlane, namespace: str) -> None:
     async def refused(client: Client) -> None:
-        await client.create(MAPS, objects.config_map("x"), namespace)
+        await client.create(MAPS, kubernetes_objects.config_map("x"), namespace)
         with pytest.raises(errors.AlreadyExistsError, match='configmaps "x" already exists'):
-            await client.create(MAPS, objects.config_map("x"), namespace)
+            await client.create(MAPS, kubernetes_objects.config_map("x"), namespace)
         with pytest.raises(errors.NotFoundError, match='configmaps "y" not found'):
             await client.get(MAPS, "y", namespace)
         with pytest.raises(errors.InvalidError) as invalid:
-            await client.create(MAPS, objects.config_map("Not A Name"), namespace)
+            await client.create(MAPS, kubernetes_objects.config_map("Not A Name"), namespace)
         assert [cause.field for cause in invalid.value.causes] == ["metadata.name"]
 
     ask(cluster.kubeconfig, refused)
@@ -123,7 +124,7 @@ def test_a_user_without_permission_is_told_what_is_missing(cluster: ControlPlane
 def test_a_list_in_pages_is_one_snapshot(cluster: ControlPlane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     for number in range(7):
-        body = objects.config_map(f"map-{number}")
+        body = kubernetes_objects.config_map(f"map-{number}")
         body["metadata"]["labels"] = {"mine": "yes"}
         cluster.client.create(path, body)
 
@@ -131,7 +132,7 @@ def test_a_list_in_pages_is_one_snapshot(cluster: ControlPlane, namespace: str) 
         sizes = []
         async for page in client.pages(MAPS, Selection(namespace, labels="mine=yes"), limit=3):
             sizes.append((page.version, len(page.items)))
-            cluster.client.create(path, objects.config_map(f"late-{len(sizes)}"))
+            cluster.client.create(path, kubernetes_objects.config_map(f"late-{len(sizes)}"))
         return sizes
 
     sizes = ask(cluster.kubeconfig, paged)
@@ -202,11 +203,13 @@ def token_of(cluster: ControlPlane, namespace: str, name: str) -> str:
 
 def may_read_maps(cluster: ControlPlane, namespace: str) -> None:
     """Everybody with a service account of the namespace may."""
-    binding = objects.role_binding("reader", user="unused")
+    binding = kubernetes_objects.role_binding("reader", user="unused")
     group = f"system:serviceaccounts:{namespace}"
     binding["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}]
-    cluster.apply(objects.role("reader", {"configmaps": ["get"]}), binding, namespace=namespace)
-    cluster.client.create(f"/api/v1/namespaces/{namespace}/configmaps", objects.config_map("x", seen="yes"))
+    cluster.apply(kubernetes_objects.role("reader", {"configmaps": ["get"]}), binding, namespace=namespace)
+    cluster.client.create(
+        f"/api/v1/namespaces/{namespace}/configmaps", kubernetes_objects.config_map("x", seen="yes")
+    )
 
 
 async def read_x(client: Client, namespace: str) -> ConfigMap:

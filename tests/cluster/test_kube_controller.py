@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from rig import objects
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
-from rig.polling import play, soon
+from rig.base.polling import play, soon
+from rig.builders import kubernetes_objects
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
 from schedkit.kube.access import config
 from schedkit.kube.client import Client, Selection
 from schedkit.kube.controller import DONE, Controller, Result, serve
@@ -54,7 +54,7 @@ def maps(namespace: str) -> str:
 
 
 def labelled(name: str, **data: str) -> JsonObject:
-    body = objects.config_map(name, **data)
+    body = kubernetes_objects.config_map(name, **data)
     body["metadata"]["labels"] = {"watched": "yes"}
     return body
 
@@ -83,7 +83,7 @@ def test_each_object_is_copied_once_and_again_when_it_changes(cluster: ControlPl
                 data = found.data if found and found.data else {}
                 name = f"copy-of-{key.name}"
                 if await client.find(MAPS, name, namespace) is None:
-                    await client.create(MAPS, objects.config_map(name, **data), namespace)
+                    await client.create(MAPS, kubernetes_objects.config_map(name, **data), namespace)
                 else:
                     await client.patch(MAPS, {"data": data}, name, namespace)
                 return DONE
@@ -124,7 +124,7 @@ def test_a_change_of_something_owned_concerns_its_owner(cluster: ControlPlane, n
                 owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u-1"}
                 owned = labelled("owned")
                 owned["metadata"]["ownerReferences"] = [owner | {"controller": True}]
-                owner_of_it = cluster.client.create(maps(namespace), objects.config_map("owner"))
+                owner_of_it = cluster.client.create(maps(namespace), kubernetes_objects.config_map("owner"))
                 owned["metadata"]["ownerReferences"][0]["uid"] = owner_of_it["metadata"]["uid"]
                 cluster.client.create(maps(namespace), owned)
                 await soon(lambda: seen == [Key(namespace, "owner")], "its owner is looked at")
@@ -232,7 +232,7 @@ def _events(cluster: ControlPlane, namespace: str) -> list[JsonObject]:
 
 
 def _about(cluster: ControlPlane, namespace: str) -> Reference:
-    made = cluster.client.create(maps(namespace), objects.config_map("subject"))
+    made = cluster.client.create(maps(namespace), kubernetes_objects.config_map("subject"))
     return Reference("v1", "ConfigMap", "subject", namespace, made["metadata"]["uid"])
 
 

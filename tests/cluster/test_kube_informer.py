@@ -18,10 +18,11 @@ import aiohttp
 import msgspec
 import pytest
 
-from rig import controlplane, faultproxy, objects
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
-from rig.polling import soon
+from rig.base.polling import soon
+from rig.builders import kubernetes_objects
+from rig.cluster import controlplane, faultproxy
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
 from schedkit.kube.access import config
 from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client, Selection
@@ -62,7 +63,7 @@ class Followed:
         self.rig = cluster.client
 
     def create(self, name: str, **data: str) -> None:
-        self.rig.create(self.path, objects.config_map(name, **data))
+        self.rig.create(self.path, kubernetes_objects.config_map(name, **data))
 
     def delete(self, name: str) -> None:
         self.rig.delete(f"{self.path}/{name}")
@@ -152,7 +153,7 @@ def test_a_list_is_taken_in_page_by_page(cluster: ControlPlane, namespace: str) 
     async def scenario() -> None:
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         for number in range(23):
-            cluster.client.create(path, objects.config_map(f"map-{number:02}"))
+            cluster.client.create(path, kubernetes_objects.config_map(f"map-{number:02}"))
         start = cluster.audit_log.position()
         limits = Limits(page=5)
         user = cluster.user("pager", group="system:masters")
@@ -240,7 +241,7 @@ def test_a_watcher_that_the_server_throws_out_during_a_burst_misses_nothing(
 
 
 def _big_pod(name: str) -> JsonObject:
-    pod = objects.pod(name)
+    pod = kubernetes_objects.pod(name)
     pod["metadata"]["annotations"] = {"filler": "x" * 80_000}
     pod["spec"]["nodeName"] = "nowhere"
     return pod

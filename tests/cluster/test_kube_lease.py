@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import faultproxy, objects, polling, processes
-from rig.audit import AuditEvent
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
-from rig.polling import play, soon
-from rig.processes import Process
+from rig.base import polling, processes
+from rig.base.polling import play, soon
+from rig.base.processes import Process
+from rig.builders import kubernetes_objects
+from rig.cluster import faultproxy
+from rig.cluster.audit import AuditEvent
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
 from schedkit.kube.access import config
 from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
@@ -97,7 +99,9 @@ def thawed_after_its_lease(
 ) -> Iterator[tuple[Process, Callable[[], list[AuditEvent]]]]:
     """A former leader, frozen until another led and wrote; and what it has written since it was thawed."""
     first_name, second_name = f"first-{namespace}", f"second-{namespace}"
-    cluster.client.create(f"/api/v1/namespaces/{namespace}/configmaps", objects.config_map("ledger"))
+    cluster.client.create(
+        f"/api/v1/namespaces/{namespace}/configmaps", kubernetes_objects.config_map("ledger")
+    )
     first = manager(cluster, namespace, first_name, folder, fence)
     with processes.running(first):
         polling.until(lambda: entries(cluster, 0, first_name), "the first writes")

@@ -11,11 +11,11 @@ from typing import Any, assert_never
 import msgspec
 import pytest
 
-from rig import polling
-from rig.controlplane import ControlPlane
-from rig.fakenodes import FakeNodes
-from rig.kubeclient import JSON_PATCH, ApiError, JsonObject
-from rig.plans import plan
+from rig.base import polling
+from rig.builders.plans import plan
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.fakenodes import FakeNodes
+from rig.cluster.kubeclient import JSON_PATCH, ApiError, JsonObject
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import Condition, SchedExt, SchedExtStatus

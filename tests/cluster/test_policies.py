@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rig import objects, polling
-from rig.controlplane import ControlPlane
-from rig.fakenodes import FakeNodes
-from rig.kubeclient import ApiError, Client, JsonObject
+from rig.base import polling
+from rig.builders import kubernetes_objects
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.fakenodes import FakeNodes
+from rig.cluster.kubeclient import ApiError, Client, JsonObject
 
 
 def test_a_default_service_account_reads_its_own_identity_and_no_nodes(
@@ -30,13 +31,13 @@ def test_a_restricted_namespace_refuses_a_privileged_pod_and_takes_a_harmless_on
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
     cluster.client.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": label}})
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    privileged = objects.pod("bad", privileged=True, allowPrivilegeEscalation=True)
+    privileged = kubernetes_objects.pod("bad", privileged=True, allowPrivilegeEscalation=True)
 
     refusal = polling.until(lambda: cluster.client.refusal(pods, privileged), "the pod is refused")
 
     assert refusal.status == 403
     assert 'violates PodSecurity "restricted:latest": privileged' in refusal.message
-    assert cluster.client.refusal(pods, objects.pod("good")) is None
+    assert cluster.client.refusal(pods, kubernetes_objects.pod("good")) is None
 
 
 def test_a_validating_admission_policy_refuses_what_its_expression_refuses(
@@ -47,11 +48,12 @@ def test_a_validating_admission_policy_refuses_what_its_expression_refuses(
 
     # a new policy takes effect a moment after it was accepted
     refusal = polling.until(
-        lambda: cluster.client.refusal(path, objects.config_map("forbidden")), "the name is refused"
+        lambda: cluster.client.refusal(path, kubernetes_objects.config_map("forbidden")),
+        "the name is refused",
     )
 
     assert "nobody may be called that" in refusal.message
-    assert cluster.client.refusal(path, objects.config_map("allowed")) is None
+    assert cluster.client.refusal(path, kubernetes_objects.config_map("allowed")) is None
 
 
 def _policy_against_the_name_forbidden(namespace: str) -> tuple[JsonObject, JsonObject]:
@@ -87,27 +89,33 @@ def test_only_who_may_set_finalizers_on_an_owner_may_let_it_wait_for_what_it_own
     cluster: ControlPlane, namespace: str
 ) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    owner = cluster.client.create(path, objects.config_map("owner"))
+    owner = cluster.client.create(path, kubernetes_objects.config_map("owner"))
     owned, user = _owned_by(owner), f"writer-{namespace}"
     writer = Client(cluster.user(user))
 
     create = {"configmaps": ["create"]}
     cluster.apply(
-        objects.role("writer", create), objects.role_binding("writer", user=user), namespace=namespace
+        kubernetes_objects.role("writer", create),
+        kubernetes_objects.role_binding("writer", user=user),
+        namespace=namespace,
     )
-    polling.until(lambda: not writer.refusal(path, objects.config_map("free")), "the user may create objects")
+    polling.until(
+        lambda: not writer.refusal(path, kubernetes_objects.config_map("free")), "the user may create objects"
+    )
     refusal = writer.refusal(path, owned)
     assert refusal is not None
     assert "refers to a resource you can't set finalizers on" in refusal.message
 
-    cluster.apply(objects.role("writer", create | {"configmaps/finalizers": ["update"]}), namespace=namespace)
+    cluster.apply(
+        kubernetes_objects.role("writer", create | {"configmaps/finalizers": ["update"]}), namespace=namespace
+    )
     polling.until(lambda: not writer.refusal(path, owned), "the user may create owned objects")
 
 
 def _owned_by(owner: JsonObject) -> JsonObject:
     meta = owner["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": meta["name"], "uid": meta["uid"]}
-    owned = objects.config_map("owned")
+    owned = kubernetes_objects.config_map("owned")
     owned["metadata"]["ownerReferences"] = [reference | {"blockOwnerDeletion": True}]
     return owned
 

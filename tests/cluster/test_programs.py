@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import kubernetes, processes
+from rig.base import processes
+from rig.cluster import kubernetes
 
 MAJOR, MINOR = kubernetes.minor(kubernetes.version())
 

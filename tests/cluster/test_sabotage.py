@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig import controlplane, fakenodes, objects, polling, processes
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
-from rig.fakenodes import FakeNodes
-from rig.kubeclient import Client, JsonObject
+from rig.base import polling, processes
+from rig.base.errors import RigError
+from rig.builders import kubernetes_objects
+from rig.cluster import controlplane, fakenodes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.fakenodes import FakeNodes
+from rig.cluster.kubeclient import Client, JsonObject
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def _running(cluster: ControlPlane, namespace: str) -> int:
 
 def test_an_object_survives_a_crash_of_the_api_server(victim: ControlPlane) -> None:
     path = "/api/v1/namespaces/default/configmaps"
-    before = victim.client.create(path, objects.config_map("survivor", answer="42"))
+    before = victim.client.create(path, kubernetes_objects.config_map("survivor", answer="42"))
 
     victim.apiserver.kill()
     with pytest.raises(ConnectionRefusedError):
@@ -102,7 +104,7 @@ def test_without_etcd_the_api_server_is_not_ready(victim: ControlPlane) -> None:
 def test_without_the_controller_manager_no_pod_appears(victim: ControlPlane, nodes: FakeNodes) -> None:
     namespace = victim.create_namespace()
     victim.controller_manager.stop()
-    victim.apply(objects.daemon_set("agents", nodes=nodes.selector), namespace=namespace)
+    victim.apply(kubernetes_objects.daemon_set("agents", nodes=nodes.selector), namespace=namespace)
     assert polling.stays_untrue(lambda: _pods(victim, namespace), for_s=3)
 
     victim.controller_manager.start()
@@ -113,7 +115,7 @@ def test_without_the_scheduler_pods_have_no_node(victim: ControlPlane, nodes: Fa
     namespace = victim.create_namespace()
     scheduler = victim.component("kube-scheduler")
     scheduler.stop()
-    victim.apply(objects.daemon_set("agents", nodes=nodes.selector), namespace=namespace)
+    victim.apply(kubernetes_objects.daemon_set("agents", nodes=nodes.selector), namespace=namespace)
     polling.until(lambda: len(_pods(victim, namespace)) == 3, "three pods exist", timeout_s=60)
     assert polling.stays_untrue(lambda: _running(victim, namespace), for_s=2)
 
@@ -127,7 +129,7 @@ def test_fake_kubelets_go_on_after_the_api_server_was_restarted(
     namespace = victim.create_namespace()
     victim.apiserver.restart()
 
-    victim.apply(objects.daemon_set("agents", nodes=nodes.selector), namespace=namespace)
+    victim.apply(kubernetes_objects.daemon_set("agents", nodes=nodes.selector), namespace=namespace)
 
     polling.until(lambda: _running(victim, namespace) == 3, "three pods run", timeout_s=60)
 

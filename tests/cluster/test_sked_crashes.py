@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from rig import polling, scenes, stage
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
-from rig.scenes import SCENES, Nodes, Outcome
-from rig.stage import Play, Stage
-from rig.writeproxy import Doom, Moment
+from rig.base import polling
+from rig.base.errors import RigError
+from rig.cluster.controlplane import ControlPlane
+from rig.operator import scenes, stage
+from rig.operator.scenes import SCENES, Nodes, Outcome
+from rig.operator.stage import Play, Stage
+from rig.operator.writeproxy import Doom, Moment
 
 _AT_ONCE = 8  # plays
 IDLE_S = 60

@@ -18,11 +18,13 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rig import manager, polling, specs
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
-from rig.kubeclient import ApiError, JsonObject
-from rig.manager import CRD, IMAGE, ROOT, Manager, SchedExts
+from rig.base import polling
+from rig.base.errors import RigError
+from rig.builders import schedext_specs
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import ApiError, JsonObject
+from rig.operator import manager
+from rig.operator.manager import CRD, IMAGE, ROOT, Manager, SchedExts
 
 REFUSALS = ROOT / "tests/golden/refusals.yaml"
 V2 = "ghcr.io/schedkit/scx_rusty:v2"
@@ -327,11 +329,11 @@ def wrong_values() -> Iterator[Wrong]:
             yield Wrong(field, value, tuple(case["says"]))
 
 
-KNOWN = ("sched", *specs.FIELDS)
+KNOWN = ("sched", *schedext_specs.FIELDS)
 WRONG = {field: [each for each in wrong_values() if each.field == field] for field in KNOWN}
 examples = st.fixed_dictionaries(
     {
-        "pairs": st.lists(st.tuples(specs.specs, specs.specs), min_size=12, max_size=12),
+        "pairs": st.lists(st.tuples(schedext_specs.specs, schedext_specs.specs), min_size=12, max_size=12),
         "wrong": st.fixed_dictionaries({field: st.sampled_from(WRONG[field]) for field in KNOWN}),
     }
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import manager
-from rig.controlplane import ControlPlane
+from rig.cluster.controlplane import ControlPlane
+from rig.operator import manager
 from schedkit.sked.http import selfsigned
 
 

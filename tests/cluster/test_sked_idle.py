@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig import scenes, stage
-from rig.controlplane import ControlPlane
-from rig.scenes import Nodes
-from rig.stage import Stage
+from rig.cluster.controlplane import ControlPlane
+from rig.operator import scenes, stage
+from rig.operator.scenes import Nodes
+from rig.operator.stage import Stage
 
 
 @pytest.fixture(scope="module")

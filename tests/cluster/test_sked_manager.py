@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rig import manager, objects, polling
-from rig.controlplane import ControlPlane
-from rig.fakenodes import FakeNodes
-from rig.kubeclient import JsonObject
-from rig.manager import IMAGE, Manager, SchedExts
+from rig.base import polling
+from rig.builders import kubernetes_objects
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.fakenodes import FakeNodes
+from rig.cluster.kubeclient import JsonObject
+from rig.operator import manager
+from rig.operator.manager import IMAGE, Manager, SchedExts
 from schedkit import __version__
 
 NODES = 3
@@ -240,7 +242,7 @@ def test_a_daemon_set_of_somebody_else_is_never_taken_over_and_made_when_it_is_g
     cluster: ControlPlane, schedexts: SchedExts, nowhere: dict[str, str]
 ) -> None:
     path = f"/apis/apps/v1/namespaces/{schedexts.namespace}/daemonsets"
-    theirs = cluster.client.create(path, objects.daemon_set("scx", nodes=nowhere))
+    theirs = cluster.client.create(path, kubernetes_objects.daemon_set("scx", nodes=nowhere))
 
     schedexts.create(nodeSelector=nowhere)
 

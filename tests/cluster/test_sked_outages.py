@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig import controlplane, manager, polling
-from rig.controlplane import ControlPlane
-from rig.manager import Manager, SchedExts
+from rig.base import polling
+from rig.cluster import controlplane
+from rig.cluster.controlplane import ControlPlane
+from rig.operator import manager
+from rig.operator.manager import Manager, SchedExts
 
 pytestmark = pytest.mark.full  # a control plane of its own
 KUBELET_WAITS_S = 10  # terminationGracePeriodSeconds of the manifests

@@ -2,7 +2,7 @@
 
 Every manager of this tier is a user with the permissions in `config/rbac` and no others. This file runs last,
 so that the audit log of the control plane that most of them share has all that they did. What managers of
-other control planes ask for is compared when they end, by `rig.manager`.
+other control planes ask for is compared when they end, by `rig.operator.manager`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig import manager, objects, permissions, polling
-from rig.audit import AuditEvent
-from rig.controlplane import ControlPlane
-from rig.kubeclient import ApiError, Client
-from rig.manager import GROUP, Manager, SchedExts
-from rig.permissions import NEVER_CALLED, Call, allowed, call, was_allowed
+from rig.base import polling
+from rig.builders import kubernetes_objects
+from rig.cluster.audit import AuditEvent
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import ApiError, Client
+from rig.operator import manager, permissions
+from rig.operator.manager import GROUP, Manager, SchedExts
+from rig.operator.permissions import NEVER_CALLED, Call, allowed, call, was_allowed
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def busy(cluster: ControlPlane) -> Iterator[Manager]:
 
 def use_every_permission(cluster: ControlPlane, sked: Manager, schedexts: SchedExts) -> None:
     nowhere = {"permissions": "nowhere"}
-    theirs = objects.daemon_set("taken", nodes=nowhere)
+    theirs = kubernetes_objects.daemon_set("taken", nodes=nowhere)
     cluster.client.create(f"/apis/apps/v1/namespaces/{schedexts.namespace}/daemonsets", theirs)
     schedexts.create("taken", nodeSelector=nowhere)
     schedexts.create(nodeSelector=nowhere)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from rig import scenes, stage
-from rig.controlplane import ControlPlane
-from rig.polling import soon
-from rig.scenes import SCENES, Nodes, Outcome
-from rig.stage import Stage
+from rig.base.polling import soon
+from rig.cluster.controlplane import ControlPlane
+from rig.operator import scenes, stage
+from rig.operator.scenes import SCENES, Nodes, Outcome
+from rig.operator.stage import Stage
 
 _AT_ONCE = 8  # plays
 _LATE_S = 3.0

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rig import manager, polling, scenes
-from rig.audit import AuditEvent
-from rig.controlplane import ControlPlane
-from rig.kubeclient import ApiError, JsonObject
-from rig.manager import IMAGE, Manager, SchedExts
+from rig.base import polling
+from rig.cluster.audit import AuditEvent
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import ApiError, JsonObject
+from rig.operator import manager, scenes
+from rig.operator.manager import IMAGE, Manager, SchedExts
 
 LEASE = "b4c95cb3.schedkit.io"
 

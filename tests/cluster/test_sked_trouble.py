@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from rig import manager, polling, scenes
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
-from rig.manager import Manager, SchedExts
+from rig.base import polling
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.operator import manager, scenes
+from rig.operator.manager import Manager, SchedExts
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import manager, polling, processes, scenes, tokens, trustrules
-from rig.controlplane import ControlPlane
-from rig.kubeclient import JsonObject
-from rig.manager import Manager, SchedExts
-from rig.registry import Kind, Registry
-from rig.trustrules import MountedRules, SignedImages
+from rig.base import polling, processes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.operator import manager, scenes, trustrules
+from rig.operator.manager import Manager, SchedExts
+from rig.operator.trustrules import MountedRules, SignedImages
+from rig.registries import tokens
+from rig.registries.registry import Kind, Registry
 
 SOON = "--trust-interval=2"
 

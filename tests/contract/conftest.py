@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from rig import debian, images, processes
-from rig.certificates import Authority
-from rig.containerd import Containerd
-from rig.cosign import Cosign
-from rig.hostile import Server
-from rig.podman import Podman
-from rig.registry import Kind, Pushed, Registry
-from rig.sigstore import Sigstore
+from rig.base import processes
+from rig.base.certificates import Authority
+from rig.build import debian
+from rig.registries.hostile import Server
+from rig.registries.registry import Kind, Pushed, Registry
+from rig.runtimes import images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
+from rig.signatures.cosign import Cosign
+from rig.signatures.sigstore import Sigstore
 
 
 @pytest.fixture(scope="session")

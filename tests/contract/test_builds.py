@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, images, polling, processes
-from rig.processes import Process
+from rig.base import cache, polling, processes
+from rig.base.processes import Process
+from rig.runtimes import images
 
 _TESTS = Path(__file__).parents[1]
 _STARTED_S = 120

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import cosign, images, processes, schedulers
-from rig.certificates import Authority
+from rig.base import processes
+from rig.base.certificates import Authority
 from rig.consoles import Command, File, steps
-from rig.cosign import Cosign
-from rig.registry import Registry
+from rig.guest import schedulers
+from rig.registries.registry import Registry
+from rig.runtimes import images
+from rig.signatures import cosign
+from rig.signatures.cosign import Cosign
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*(ROOT / "docs/catalog").glob("*.md"), ROOT / "docs/trust/offline.md"]

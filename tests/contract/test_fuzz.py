@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import processes
+from rig.base import processes
 from rig.fuzz import __main__ as fuzz
 from rig.fuzz import targets, verifications, workers
 from rig.fuzz.targets import Corpus, Target

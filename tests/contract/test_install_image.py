@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rig import operatorimage
-from rig.podman import Podman
-from rig.registry import Registry
+from rig.operator import operatorimage
+from rig.registries.registry import Registry
+from rig.runtimes.podman import Podman
 from schedkit import __version__
 
 LIMIT_MB = 120

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import debian, processes
+from rig.base import processes
+from rig.build import debian
 
 _PROJECT = Path(__file__).parents[2]
 _AS_NOBODY_SPECIAL = ("unshare", "--user", "--map-user=1000", "--map-group=1000")

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, quote
 
 import pytest
 
-from rig.certificates import Authority, KeyPair
-from rig.hostile import (
+from rig.base.certificates import Authority, KeyPair
+from rig.registries.hostile import (
     Behaviour,
     Server,
     always,
@@ -18,7 +18,7 @@ from rig.hostile import (
     in_turn,
     redirect,
 )
-from rig.ordeals import (
+from rig.registries.hostile_limits import (
     BRIEF,
     GOOD_MANIFEST,
     HASTY,

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rig import debian, images, processes
-from rig.certificates import Authority
-from rig.cosign import Cosign, Key
-from rig.registry import Kind, Pushed
-from rig.registry import Registry as RunningRegistry
+from rig.base import processes
+from rig.base.certificates import Authority
+from rig.build import debian
+from rig.registries.registry import Kind, Pushed
+from rig.registries.registry import Registry as RunningRegistry
+from rig.runtimes import images
+from rig.signatures.cosign import Cosign, Key
 from schedkit.model.images import manifests
 from schedkit.model.images.content import content_of, digest_of
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository, parse_reference

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rig.certificates import Authority, KeyPair
-from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST
-from rig.hostile import (
+from rig.base.certificates import Authority, KeyPair
+from rig.registries.distribution import IMAGE_INDEX, IMAGE_MANIFEST
+from rig.registries.hostile import (
     Behaviour,
     Request,
     Server,
@@ -27,7 +27,7 @@ from rig.hostile import (
     in_turn,
     silent,
 )
-from rig.ordeals import (
+from rig.registries.hostile_limits import (
     BRIEF,
     GOOD_MANIFEST,
     HASTY,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST
-from rig.hostile import (
+from rig.registries.distribution import IMAGE_INDEX, IMAGE_MANIFEST
+from rig.registries.hostile import (
     Behaviour,
     Request,
     Server,
@@ -19,7 +19,7 @@ from rig.hostile import (
     in_turn,
     redirect,
 )
-from rig.ordeals import (
+from rig.registries.hostile_limits import (
     BRIEF,
     GOOD_MANIFEST,
     HASTY,

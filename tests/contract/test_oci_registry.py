@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, tokens
-from rig.certificates import Authority
-from rig.distribution import IMAGE_INDEX, IMAGE_MANIFEST, digest_of
-from rig.hostile import Server
-from rig.registry import Kind, Pushed
-from rig.registry import Registry as RunningRegistry
-from rig.tokens import TokenServer
+from rig.base.certificates import Authority
+from rig.registries import tokens
+from rig.registries.distribution import IMAGE_INDEX, IMAGE_MANIFEST, digest_of
+from rig.registries.hostile import Server
+from rig.registries.registry import Kind, Pushed
+from rig.registries.registry import Registry as RunningRegistry
+from rig.registries.tokens import TokenServer
+from rig.runtimes import images
 from schedkit.model.images import manifests
 from schedkit.model.images.content import Content
 from schedkit.model.images.references import (

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import golang, images, schedulers
+from rig.build import golang
+from rig.guest import schedulers
+from rig.runtimes import images
 
 _AMD64, _ARM64 = 62, 183
 _INTERPRETER = 3  # the segment that names the dynamic loader; a static program has none

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rig.certificates import Authority
-from rig.distribution import IMAGE_INDEX, Client, digest_of
-from rig.registry import Kind, Pushed, Registry
+from rig.base.certificates import Authority
+from rig.registries.distribution import IMAGE_INDEX, Client, digest_of
+from rig.registries.registry import Kind, Pushed, Registry
 
 Push = Callable[[Registry], Pushed]
 

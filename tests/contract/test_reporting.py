@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import reporting, tiers
+from rig.session import reporting, tiers
 
 RIG_FOLDER = Path(__file__).parents[1]
 OPTIONS = ("-p", "no:cacheprovider", "--import-mode=importlib")
@@ -24,7 +24,7 @@ CONFTEST = "../conftest.py"
 GOOD = "def test_good(): pass\n"
 MISSING = """
 import pytest
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 
 @pytest.fixture
 def podman():
@@ -122,7 +122,7 @@ def test_a_plugin_may_name_the_remedy_for_a_test_it_skips(sessions: Sessions) ->
     source = """
 import pytest
 from rig import reporting
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 
 def test_it(request):
     reporting.record_missing(request.node.nodeid, Unavailable("a guest", "no QEMU", "install QEMU"))
@@ -189,7 +189,17 @@ def test_where_nothing_ran_no_table_is_shown(sessions: Sessions) -> None:
 def test_a_cache_that_cannot_be_is_wrong_usage_and_no_crash(sessions: Sessions) -> None:
     sessions.plant({"unit/test_it.py": GOOD})
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS, "-p", "rig.tiers", "-p", "rig.reporting", "tests"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *OPTIONS,
+            "-p",
+            "rig.session.tiers",
+            "-p",
+            "rig.session.reporting",
+            "tests",
+        ],
         cwd=sessions.folder,
         env=os.environ | {"PYTHONPATH": str(RIG_FOLDER), "XDG_CACHE_HOME": "/with a space"},
         capture_output=True,
@@ -254,7 +264,7 @@ def test_what_nobody_offers_is_named_and_ci_is_content(sessions: Sessions) -> No
     source = """
 import pytest
 from rig import reporting
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 
 def test_good(): pass
 @pytest.mark.parametrize("number", [1, 2])
@@ -304,7 +314,7 @@ def test_a_report_from_a_guest_brings_its_remedy_along(sessions: Sessions) -> No
     """Guests hand their reports over as JSON, and say nothing at the end themselves."""
     carry = """
 import json, pytest
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport():
@@ -367,7 +377,7 @@ def test_it(thing):
     time.sleep(60)
 """
     sessions.plant({"unit/test_it.py": source})
-    plugins = ["-p", "rig.tiers", "-p", "rig.reporting"]
+    plugins = ["-p", "rig.session.tiers", "-p", "rig.session.reporting"]
     words = [sys.executable, "-m", "pytest", *plugins, *OPTIONS, "tests"]
     env = os.environ | {"PYTHONPATH": str(RIG_FOLDER)}
     with subprocess.Popen(words, cwd=sessions.folder, env=env, stdout=subprocess.PIPE, text=True) as child:
@@ -389,7 +399,7 @@ def test_it():
         assert child.wait(10) == -signal.SIGINT
 """
     sessions.plant({"unit/test_it.py": source})
-    plugins = ["-p", "rig.tiers", "-p", "rig.reporting"]
+    plugins = ["-p", "rig.session.tiers", "-p", "rig.session.reporting"]
     words = [sys.executable, "-m", "pytest", *plugins, *OPTIONS, "tests"]
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *words]
     env = os.environ | {"PYTHONPATH": str(RIG_FOLDER)}

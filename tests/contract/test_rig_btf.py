@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from rig import btf
-from rig.btf import Btf
-from rig.errors import RigError
+from rig.base.errors import RigError
+from rig.guest import btf
+from rig.guest.btf import Btf
 
 STRINGS = b"\0u64\0dsq_id\0slice\0scx_bpf_insert\0scx_bpf_move\0bpf_prog_aux\0state\0"
 

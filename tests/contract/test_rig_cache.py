@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, polling, processes
-from rig.processes import Process
+from rig.base import cache, polling, processes
+from rig.base.processes import Process
 
 TESTS = Path(__file__).parents[1]
 # builds an entry, but waits in the middle of it for a file named `go`

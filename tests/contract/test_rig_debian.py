@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, debian, processes
-from rig.processes import Process
+from rig.base import cache, processes
+from rig.base.processes import Process
+from rig.build import debian
 
 TESTS = Path(__file__).parents[1]
 ASK_FOR_LISTS = """
 import sys
 from rig import debian
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 try:
     debian.Suite(sys.argv[1]).packages("hello")
 except Unavailable as reason:
@@ -285,7 +286,7 @@ def test_a_package_that_is_gone_from_the_mirror_is_looked_for_in_fresh_lists(
     unpack = """
 from pathlib import Path
 from rig import debian
-from rig.errors import RigError
+from rig.base.errors import RigError
 try:
     debian.Suite("sid").unpack("headers", ["linux-libc-dev"], Path("unpacked"), needs=False)
 except RigError as error:

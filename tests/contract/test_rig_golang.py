@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, golang, polling, processes
-from rig.errors import RigError, Unavailable
-from rig.processes import Process
+from rig.base import cache, polling, processes
+from rig.base.errors import RigError, Unavailable
+from rig.base.processes import Process
+from rig.build import golang
 
 TESTS = Path(__file__).parents[1]
 BUILD = """

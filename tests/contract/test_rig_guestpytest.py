@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import debian, guestpytest, guestruns, kernels, reporting, tiers, vm
+from rig.build import debian
+from rig.guest import kernels, vm
+from rig.session import guestpytest, guestruns, reporting, tiers
 
 PLUGINS = (tiers, reporting, guestpytest)
 OPTIONS = ("-p", "no:cacheprovider", "--import-mode=importlib")
@@ -107,7 +109,7 @@ def test_a_guest_of_their_own_is_booted_by_tests_after_all_that_share_one(pytest
 BESIDE = """
 import os, pytest
 from rig import reporting
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 pytestmark = pytest.mark.own_guest
 def test_where():
     reporting.note(f"it ran in {os.getpid()}, a child of {os.getppid()}")
@@ -199,8 +201,10 @@ def test_on_all_kernels_a_module_that_wants_one_alone_keeps_to_it(
 
 
 def test_a_guest_is_asked_for_long_tests_exactly_when_the_host_is(pytester: pytest.Pytester) -> None:
-    every_day = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest")
-    full = pytester.parseconfig("-p", "rig.tiers", "-p", "rig.guestpytest", "--full", "--kernels", "all")
+    every_day = pytester.parseconfig("-p", "rig.session.tiers", "-p", "rig.session.guestpytest")
+    full = pytester.parseconfig(
+        "-p", "rig.session.tiers", "-p", "rig.session.guestpytest", "--full", "--kernels", "all"
+    )
 
     assert "--full" not in guestpytest.words_for(every_day, ["test_it"])
     words = guestpytest.words_for(full, ["test_it"])

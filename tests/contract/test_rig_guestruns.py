@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rig.errors import RigError
-from rig.guestruns import Errand, Guests, Machine, Place
+from rig.base.errors import RigError
+from rig.session.guestruns import Errand, Guests, Machine, Place
 
 SIX, SEVEN = Machine("6"), Machine("7")
 PLACES = {

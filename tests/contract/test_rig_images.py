@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from rig import images, schedulers
-from rig.errors import RigError
+from rig.base.errors import RigError
+from rig.guest import schedulers
+from rig.runtimes import images
 
 Document: TypeAlias = dict[str, Any]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rig import kernels
-from rig.debian import Package
-from rig.errors import RigError, Unavailable
-from rig.kernels import KINDS, NotOffered, Offer
+from rig.base.errors import RigError, Unavailable
+from rig.build.debian import Package
+from rig.guest import kernels
+from rig.guest.kernels import KINDS, NotOffered, Offer
 
 FULL_SIZE, STUB_SIZE = 40_000_000, 1_500
 Fetch = Callable[[Offer], Path]

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, polling, processes
-from rig.errors import RigError
-from rig.processes import Process
+from rig.base import cache, polling, processes
+from rig.base.errors import RigError
+from rig.base.processes import Process
 
 TESTS = Path(__file__).parents[1]
 # starts what its arguments say and waits to be killed
 PARENT = """
 import signal, sys
 from pathlib import Path
-from rig.processes import Process
+from rig.base.processes import Process
 folder, tree, *words = sys.argv[1:]
 Process(words, log=Path(folder) / "child.log", tree=tree == "tree")
 signal.pause()
@@ -191,7 +191,7 @@ def test_who_may_not_mount_is_told_what_is_missing() -> None:
     """Containers often run as root without the capability; `setpriv` takes it away."""
     ask = """
 from rig import processes
-from rig.errors import Unavailable
+from rig.base.errors import Unavailable
 try:
     processes.require_mounts("a part", "its mounts need root")
 except Unavailable as missing:

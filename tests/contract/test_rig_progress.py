@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import errors, polling, processes
-from rig.errors import RigError
-from rig.progress import step
+from rig.base import errors, polling, processes
+from rig.base.errors import RigError
+from rig.base.progress import step
 
 TESTS = Path(__file__).parents[1]
 TIMEOUT_S = 30
@@ -42,7 +42,7 @@ signal.pause()
 def said(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """The progress lines so far."""
     lines: list[str] = []
-    monkeypatch.setattr("rig.progress.say", lines.append)
+    monkeypatch.setattr("rig.base.progress.say", lines.append)
     return lambda: list(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from rig import schedext
+from rig.guest import schedext
 
 
 def test_a_process_that_has_ended_holds_no_links() -> None:

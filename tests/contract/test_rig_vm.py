@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import vm
+from rig.guest import vm
 
 LATE = "answers, but a command in it did not end within 60 s"
 

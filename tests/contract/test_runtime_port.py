@@ -17,10 +17,11 @@ from typing import TypeAlias
 
 import pytest
 
-from rig import contents, images, polling, processes
-from rig.containerd import Containerd as ContainerdService
-from rig.contents import UNSIGNED
-from rig.podman import Podman as PodmanService
+from rig.base import polling, processes
+from rig.runtimes import image_contents, images
+from rig.runtimes.containerd import Containerd as ContainerdService
+from rig.runtimes.image_contents import UNSIGNED
+from rig.runtimes.podman import Podman as PodmanService
 from schedkit.model.host.containers import ContainerState
 from schedkit.model.images.references import Descriptor
 from schedkit.runtimes.containerd.client import Containerd
@@ -71,7 +72,7 @@ def port_to(service: Service, logs: Path) -> Runtime:
 @pytest.fixture(scope="module")
 def image(runtime: Runtime, busybox: Path) -> ImageContent:
     """A loaded image whose entry point is busybox."""
-    image = contents.content(busybox)
+    image = image_contents.content(busybox)
     runtime.load(image)
     return image
 
@@ -122,7 +123,7 @@ class TestImages:
     def test_progress_grows_from_layer_to_layer_to_the_whole(self, runtime: Runtime, busybox: Path) -> None:
         seen: list[Progress] = []
 
-        runtime.load(contents.content(busybox, "registry.rig.test/rig/watched"), seen.append)
+        runtime.load(image_contents.content(busybox, "registry.rig.test/rig/watched"), seen.append)
 
         done = [one.done_bytes for one in seen]
         assert done == sorted(set(done))
@@ -488,7 +489,7 @@ class TestListing:
     def test_those_of_others_are_neither_listed_nor_touched(
         self, podman: PodmanService, busybox: Path
     ) -> None:
-        runtime, image = Podman(podman.socket), contents.content(busybox)
+        runtime, image = Podman(podman.socket), image_contents.content(busybox)
         runtime.load(image)
         identity = podman.run("create", "--name", "of-others", image.reference).stdout.strip()
 
@@ -590,7 +591,7 @@ class TestTrouble:
     def test_one_that_is_killed_is_heard_by_who_waits_and_by_who_asks_next(
         self, doomed: Service, busybox: Path, tmp_path: Path
     ) -> None:
-        runtime, image = port_to(doomed, tmp_path / "logs"), contents.content(busybox)
+        runtime, image = port_to(doomed, tmp_path / "logs"), image_contents.content(busybox)
         runtime.load(image)
         name = create(runtime, image, _WAITS_FOR_TERM)
         runtime.start(name)
@@ -668,11 +669,11 @@ def _image_of(folder: Path, program: bytes) -> ImageContent:
     """An image that no other test has loaded."""
     layout = folder / "layout"
     images.write_layout([images.Image("program", program)], layout)
-    return contents.content(layout, f"registry.rig.test/rig/image-{next(_numbers)}")
+    return image_contents.content(layout, f"registry.rig.test/rig/image-{next(_numbers)}")
 
 
 def _with_entry_point(image: ImageContent, program: str) -> ImageContent:
     """The same image, said to begin with another program."""
     config = json.loads(image.config.data)
     config["config"]["Entrypoint"] = [program]
-    return contents.with_config(image, json.dumps(config).encode())
+    return image_contents.with_config(image, json.dumps(config).encode())

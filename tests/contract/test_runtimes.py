@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from rig import daemons, images, polling
-from rig.certificates import Authority
-from rig.containerd import Containerd
-from rig.errors import RigError
-from rig.podman import Podman
-from rig.registry import Kind, Registry
+from rig.base import polling
+from rig.base.certificates import Authority
+from rig.base.errors import RigError
+from rig.registries.registry import Kind, Registry
+from rig.runtimes import daemons, images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 
 _WAITS_FOR_TERM = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.1; done"
 _REPOSITORY = "rig/busybox"

@@ -17,15 +17,18 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 from click.testing import CliRunner
 
-from rig import btf, debian, images, processes, schedulers
-from rig.certificates import Authority
-from rig.cosign import Cosign
-from rig.distribution import digest_of
-from rig.errors import RigError
-from rig.podman import Podman
-from rig.processes import Completed
-from rig.registry import Registry
-from rig.sigstore import Sigstore
+from rig.base import processes
+from rig.base.certificates import Authority
+from rig.base.errors import RigError
+from rig.base.processes import Completed
+from rig.build import debian
+from rig.guest import btf, schedulers
+from rig.registries.distribution import digest_of
+from rig.registries.registry import Registry
+from rig.runtimes import images
+from rig.runtimes.podman import Podman
+from rig.signatures.cosign import Cosign
+from rig.signatures.sigstore import Sigstore
 from schedkit.schedctl import main
 
 GOLDEN = Path(__file__).parents[1] / "golden/schedctl"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import ansible, debian, processes
+from rig.base import processes
+from rig.build import ansible, debian
 from rig.consoles import Command, File, steps
 
 ROOT = Path(__file__).parents[2]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from rig.certificates import Authority
-from rig.cosign import Cosign, Key
-from rig.distribution import Client
-from rig.errors import RigError
-from rig.registry import Kind, Pushed, Registry
-from rig.sigstore import Sigstore, Trust
-from rig.sigstore.authority import CertificateAuthority
-from rig.sigstore.identity import IdentityProvider
-from rig.sigstore.transparency import TransparencyLog
+from rig.base.certificates import Authority
+from rig.base.errors import RigError
+from rig.registries.distribution import Client
+from rig.registries.registry import Kind, Pushed, Registry
+from rig.signatures.cosign import Cosign, Key
+from rig.signatures.sigstore.authority import CertificateAuthority
+from rig.signatures.sigstore.identity import IdentityProvider
+from rig.signatures.sigstore.transparency import TransparencyLog
+from rig.signatures.sigstore import Sigstore, Trust
 
 Push = Callable[[Registry], Pushed]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rig import tokens
-from rig.certificates import Authority
-from rig.cosign import Cosign, Key
-from rig.hostile import Server, answer
-from rig.registry import Kind, Pushed, Registry
-from rig.trustrules import BY_KEY, KEY_FILE
+from rig.base.certificates import Authority
+from rig.operator.trustrules import BY_KEY, KEY_FILE
+from rig.registries import tokens
+from rig.registries.hostile import Server, answer
+from rig.registries.registry import Kind, Pushed, Registry
+from rig.signatures.cosign import Cosign, Key
 from schedkit.sked.trust import confined
 from schedkit.sked.trust.messages import Answer, Request
 from schedkit.sked.trust.verifications import LIMITS, VERIFIER

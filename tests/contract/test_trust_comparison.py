@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
-from rig import comparison
-from rig.comparison import Bench, ours
-from rig.cosign import Cosign
-from rig.forgeries import CASES, OURS, OURS_BEFORE, PREHASHED, Case, by_identity, by_key, by_logged_key
-from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, Recipe, Workshop
-from rig.registry import Kind, Registry
-from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
+from rig.registries.registry import Kind, Registry
+from rig.signatures import comparison
+from rig.signatures.comparison import Bench, ours
+from rig.signatures.cosign import Cosign
+from rig.signatures.forgeries import (
+    CASES,
+    OURS,
+    OURS_BEFORE,
+    PREHASHED,
+    Case,
+    by_identity,
+    by_key,
+    by_logged_key,
+)
+from rig.signatures.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, Recipe, Workshop
+from rig.signatures.spellings import MISSPELLINGS, SPELLINGS, respelled
 from schedkit.model.trust.policy import OUR_OWNER, SourceRepository
 from schedkit.oci.sigstore.certificates import named_in
 from schedkit.oci.sigstore.trusted_root import parse_root

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rig import genuine
-from rig.distribution import IMAGE_MANIFEST
-from rig.forging import REPOSITORY, SIMPLE, Shelf
+from rig.registries.distribution import IMAGE_MANIFEST
+from rig.signatures import genuine
+from rig.signatures.forging import REPOSITORY, SIMPLE, Shelf
 from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import PUBLIC_LOG, Exactly, Identity, Rule, TrustPolicy
 from schedkit.model.trust.steps import Refusal, Step

@@ -25,9 +25,9 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]  # as above
     Timestamp,
 )
 
-from rig import hostile
-from rig.certificates import Authority
-from rig.forging import Workshop
+from rig.base.certificates import Authority
+from rig.registries import hostile
+from rig.signatures.forging import Workshop
 from schedkit.oci.http.proxies import Proxies
 from schedkit.oci.policy import root_files
 from schedkit.oci.policy.root_files import current

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rig import byhand, kernels, processes, vm
-from rig.errors import RigError
+from rig import byhand
+from rig.base import processes
+from rig.base.errors import RigError
+from rig.guest import kernels, vm
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import controlplane, names, node, objects, polling
-from rig.controlplane import ControlPlane
-from rig.errors import RigError
-from rig.kubeclient import JsonObject
-from rig.node import Node
-from rig.registry import Registry
+from rig.base import host_names, polling
+from rig.base.errors import RigError
+from rig.builders import kubernetes_objects
+from rig.cluster import controlplane, node
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.cluster.node import Node
+from rig.registries.registry import Registry
 
 POD_TIMEOUT_S = 420  # half a minute on a quiet machine, minutes when two guests share two busy cores
 
@@ -69,7 +71,7 @@ class Site:
         labels = {"pod-security.kubernetes.io/enforce": standard}
         client, path = self.cluster.client, f"/api/v1/namespaces/{self.namespace}"
         client.patch(path, {"metadata": {"labels": labels}})
-        privileged = objects.pod("refused", privileged=True, allowPrivilegeEscalation=True)
+        privileged = kubernetes_objects.pod("refused", privileged=True, allowPrivilegeEscalation=True)
         polling.until(lambda: client.refusal(f"{path}/pods", privileged), f"{standard} is enforced")
 
     def push(self, layout: Path, name: str) -> str:
@@ -89,7 +91,7 @@ class Site:
 @pytest.fixture(scope="session")
 def fleet() -> Iterator[tuple[ControlPlane, Registry, Node]]:
     """A control plane, its registry, and one node with a 7.x kernel."""
-    names.learn()
+    host_names.learn()
     with controlplane.running("e2e") as cluster, node.registry_for(cluster) as images:
         (only,) = node.plan(cluster, images, ["7"])
         with node.running(only):

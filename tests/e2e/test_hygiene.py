@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, debian, guestroot, polling, processes, reporting
-from rig.errors import RigError
+from rig.base import cache, polling, processes
+from rig.base.errors import RigError
+from rig.build import debian
+from rig.guest import guestroot
+from rig.session import reporting
 
 _PROJECT = Path(__file__).parents[2]
 _STARTED_S = 240

@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import images, operatorimage, permissions, polling, reporting
-from rig.controlplane import ControlPlane
-from rig.installation import ACCOUNT, NAMESPACE, ROOT, make
-from rig.kubeclient import JsonObject
-from rig.node import Node
-from rig.registry import Registry
-from rig.schedulers import catalog
+from rig.base import polling
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.cluster.node import Node
+from rig.guest.schedulers import catalog
+from rig.operator import operatorimage, permissions
+from rig.operator.installation import ACCOUNT, NAMESPACE, ROOT, make
+from rig.registries.registry import Registry
+from rig.runtimes import images
+from rig.session import reporting
 
 from .conftest import Site
 

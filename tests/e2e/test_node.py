@@ -6,11 +6,16 @@ import json
 
 import pytest
 
-from rig import images, kernels, node, objects, polling, processes, registry
-from rig.distribution import Client
-from rig.kubeclient import JsonObject
-from rig.node import Node
-from rig.schedulers import catalog
+from rig.base import polling, processes
+from rig.builders import kubernetes_objects
+from rig.cluster import node
+from rig.cluster.kubeclient import JsonObject
+from rig.cluster.node import Node
+from rig.guest import kernels
+from rig.guest.schedulers import catalog
+from rig.registries import registry
+from rig.registries.distribution import Client
+from rig.runtimes import images
 
 from .conftest import Site
 
@@ -19,7 +24,7 @@ PULL_FAILED = {"ErrImagePull", "ImagePullBackOff"}
 
 def probe_pod(name: str, image: str, *arguments: str) -> JsonObject:
     """A pod that meets the `restricted` Pod Security standard and ends for good."""
-    pod = objects.pod(name, image=image)
+    pod = kubernetes_objects.pod(name, image=image)
     pod["spec"] |= {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
     pod["spec"]["containers"][0]["args"] = list(arguments)
     return pod
@@ -130,7 +135,7 @@ def test_without_the_registry_a_new_image_cannot_be_pulled(site: Site) -> None:
 def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: Site, fifo: str) -> None:
     assert site.state() == "disabled"
 
-    site.apply(objects.scheduler_daemon_set("fifo", fifo))
+    site.apply(kubernetes_objects.scheduler_daemon_set("fifo", fifo))
 
     site.until(lambda: site.state() == "enabled", "the kernel is enabled")
     assert site.node.read("/sys/kernel/sched_ext/root/ops") == catalog()["fifo"].ops_name
@@ -142,7 +147,7 @@ def test_a_daemonset_attaches_its_scheduler_and_its_deletion_detaches_it(site: S
 
 def test_a_daemonset_without_privileges_attaches_nothing(site: Site, fifo: str) -> None:
     """The sabotage of the test above: it is the privileged container that attaches."""
-    site.apply(objects.scheduler_daemon_set("powerless", fifo, privileged=False))
+    site.apply(kubernetes_objects.scheduler_daemon_set("powerless", fifo, privileged=False))
 
     site.until(lambda: site.last_words("powerless") != "", "the scheduler has ended")
 
@@ -155,7 +160,7 @@ def test_a_daemonset_without_privileges_attaches_nothing(site: Site, fifo: str) 
 def test_a_daemonset_runs_on_two_nodes_with_kernels_of_their_own(site: Site, fifo: str) -> None:
     second = Node(site.cluster, site.images, kernels.obtain("7"), index=2)
     with node.running(second):
-        site.apply(objects.scheduler_daemon_set("fifo", fifo))
+        site.apply(kubernetes_objects.scheduler_daemon_set("fifo", fifo))
         site.until(lambda: _states(site.node, second) == {"enabled"}, "both kernels are enabled")
 
         pods = site.pods_of("fifo")

@@ -13,16 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from rig import holders, images, installation, manager, permissions, polling, processes
-from rig.controlplane import ControlPlane
-from rig.cosign import Cosign
-from rig.installation import ACCOUNT, NAMESPACE
-from rig.kubeclient import JsonObject
-from rig.manager import Manager, SchedExts
-from rig.node import Node
-from rig.registry import Registry
-from rig.schedulers import catalog
-from rig.trustrules import KEY_FILE, MountedRules, SignedImages
+from rig.base import polling, processes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.cluster.node import Node
+from rig.guest import holders
+from rig.guest.schedulers import catalog
+from rig.operator import installation, manager, permissions
+from rig.operator.installation import ACCOUNT, NAMESPACE
+from rig.operator.manager import Manager, SchedExts
+from rig.operator.trustrules import KEY_FILE, MountedRules, SignedImages
+from rig.registries.registry import Registry
+from rig.runtimes import images
+from rig.signatures.cosign import Cosign
 
 from .conftest import Site
 

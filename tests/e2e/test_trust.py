@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig import images, polling, processes, reporting
-from rig.controlplane import ControlPlane
-from rig.cosign import Cosign, Key
-from rig.installation import NAMESPACE, ROOT, make
-from rig.kubeclient import JsonObject
-from rig.node import Node
-from rig.registry import Registry
-from rig.trustrules import BY_KEY, KEY_FILE
+from rig.base import polling, processes
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import JsonObject
+from rig.cluster.node import Node
+from rig.operator.installation import NAMESPACE, ROOT, make
+from rig.operator.trustrules import BY_KEY, KEY_FILE
+from rig.registries.registry import Registry
+from rig.runtimes import images
+from rig.session import reporting
+from rig.signatures.cosign import Cosign, Key
 
 from .conftest import Site
 from .test_install import Memory, Operator

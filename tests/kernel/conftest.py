@@ -1,4 +1,4 @@
-"""Tests in this folder run inside a guest (rig.guestpytest); the mark `kernel` says with which kernels."""
+"""Tests in this folder run inside a guest (rig.session.guestpytest); the mark `kernel` says with which."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import schedext
-from rig.containerd import Containerd
-from rig.podman import Podman
+from rig.guest import schedext
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rig import ansible, images, schedext
+from rig.build import ansible
 from rig.consoles import File, steps
-from rig.podman import Podman
+from rig.guest import schedext
+from rig.runtimes import images
+from rig.runtimes.podman import Podman
 
 pytestmark = [pytest.mark.kernel("7"), pytest.mark.full]
 

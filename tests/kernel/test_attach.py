@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from rig import kernels, schedext, schedulers
-from rig.schedext import Launcher
+from rig.guest import kernels, schedext, schedulers
+from rig.guest.schedext import Launcher
 
 pytestmark = pytest.mark.kernel("6")
 

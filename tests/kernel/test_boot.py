@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, kernels, polling, systemd, vm
-from rig.errors import RigError
+from rig.base import polling
+from rig.base.errors import RigError
+from rig.guest import kernels, systemd, vm
+from rig.runtimes import images
 
 pytestmark = [pytest.mark.own_guest, pytest.mark.full]
 

@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from rig import btf, kernels
-from rig.btf import Btf
+from rig.guest import btf, kernels
+from rig.guest.btf import Btf
 
 pytestmark = pytest.mark.kernel("7")
 

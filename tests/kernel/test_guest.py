@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import kernels, processes
+from rig.base import processes
+from rig.guest import kernels
 
 pytestmark = pytest.mark.kernel("7", "none")
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, images, recipes, schedext, schedulers
-from rig.trials import Attempts, Limits, unpack
+from rig.base import cache
+from rig.build import recipes
+from rig.build.trials import Attempts, Limits, unpack
+from rig.guest import schedext, schedulers
+from rig.runtimes import images
 from schedkit.model.catalog import Needs
 from schedkit.model.measurements import Circumstances, Confinement, measure
 

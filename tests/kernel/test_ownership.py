@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, polling, processes, schedext, schedulers
-from rig.podman import Podman
-from rig.schedext import Launcher
+from rig.base import polling, processes
+from rig.guest import schedext, schedulers
+from rig.guest.schedext import Launcher
+from rig.runtimes import images
+from rig.runtimes.podman import Podman
 from schedkit.kernel import kmsg, ownership, structops, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.host.containers import Container, ContainerState

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import kernels, polling, schedext, schedulers
-from rig.schedext import Launcher
+from rig.base import polling
+from rig.guest import kernels, schedext, schedulers
+from rig.guest.schedext import Launcher
 from schedkit.kernel import kmsg, machine, sysfs
 from schedkit.kernel.uevents import Listener
 from schedkit.model.kernel.log import Announcement, Change, Exit, ExitKind, LogReading

@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import cache, images, recipes, schedext, signedimages
-from rig.containerd import Containerd
-from rig.machines import Machine
-from rig.podman import Podman
+from rig.base import cache
+from rig.build import recipes
+from rig.guest import schedext
+from rig.guest.user_machine import Machine
+from rig.registries import signedimages
+from rig.runtimes import images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 
 # the 7.x kernels of Debian's releases so far describe their functions in a way that real schedulers refuse
 pytestmark = [

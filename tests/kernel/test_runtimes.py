@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rig import contents, images, polling, schedext
-from rig.containerd import Containerd
-from rig.contents import UNSIGNED
-from rig.errors import RigError
-from rig.podman import Podman
+from rig.base import polling
+from rig.base.errors import RigError
+from rig.guest import schedext
+from rig.runtimes import image_contents, images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.image_contents import UNSIGNED
+from rig.runtimes.podman import Podman
 from schedkit.kernel.observation import observe
 from schedkit.model.host.containers import ContainerState
 from schedkit.model.host.owners import OwnerKind
@@ -108,7 +110,7 @@ def test_a_scheduler_that_we_run_is_ours_and_goes_with_its_container(
     runtime: tuple[str, Runtime], privileges: Privileged | LeastPrivilege
 ) -> None:
     driver, port = runtime
-    image = contents.content(images.scheduler("fifo"), "registry.rig.test/rig/fifo")
+    image = image_contents.content(images.scheduler("fifo"), "registry.rig.test/rig/fifo")
     port.load(image)
     made = port.create(
         Spec(admission=UNSIGNED, name="scx-ours", image=image.reference, privileges=privileges)

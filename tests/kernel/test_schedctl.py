@@ -16,11 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, polling, schedext, signedimages
-from rig.containerd import Containerd
-from rig.machines import Machine
-from rig.podman import Podman
-from rig.schedctl import Ended
+from rig.base import polling
+from rig.guest import schedext
+from rig.guest.schedctl_in_process import Ended
+from rig.guest.user_machine import Machine
+from rig.registries import signedimages
+from rig.runtimes import images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 
 pytestmark = pytest.mark.kernel("7")
 

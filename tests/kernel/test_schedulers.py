@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import polling, processes, schedext, schedulers
-from rig.schedext import Launcher
+from rig.base import polling, processes
+from rig.guest import schedext, schedulers
+from rig.guest.schedext import Launcher
 
 pytestmark = pytest.mark.kernel("7")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import processes, schedulers
+from rig.base import processes
+from rig.guest import schedulers
 
 pytestmark = pytest.mark.kernel("none")
 

@@ -1,6 +1,6 @@
 """What somebody may meet on a machine, one row each: what `schedctl` answers, and with which exit code.
 
-The kernel is asked by `rig.schedext` and the runtime by its own client: `schedctl` is not its own witness.
+The kernel is asked by `rig.guest.schedext`, the runtime by its own client: `schedctl` is not its own witness.
 Rows in which a runtime has a part are played with both drivers; all others in CI with Podman alone.
 """
 
@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from rig import images, polling, schedext, signedimages
-from rig.containerd import Containerd
-from rig.machines import Machine
-from rig.podman import Podman
-from rig.schedctl import Ended
-from rig.schedext import Launcher
+from rig.base import polling
+from rig.guest import schedext
+from rig.guest.schedctl_in_process import Ended
+from rig.guest.schedext import Launcher
+from rig.guest.user_machine import Machine
+from rig.registries import signedimages
+from rig.runtimes import images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 
 pytestmark = pytest.mark.kernel("7")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rig import signedimages
-from rig.machines import Machine
-from rig.podman import Podman
+from rig.guest.user_machine import Machine
+from rig.registries import signedimages
+from rig.runtimes.podman import Podman
 
 pytestmark = pytest.mark.kernel("none")
 

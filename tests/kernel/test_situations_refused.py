@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from rig import btf, cache, images, kernels, processes, schedext, signedimages
-from rig.containerd import Containerd
-from rig.distribution import IMAGE_MANIFEST
-from rig.hostile import Server, always, answer, cut_off
-from rig.machines import Machine
-from rig.podman import Podman
-from rig.schedctl import Ended
-from rig.schedext import Launcher
+from rig.base import cache, processes
+from rig.guest import btf, kernels, schedext
+from rig.guest.schedctl_in_process import Ended
+from rig.guest.schedext import Launcher
+from rig.guest.user_machine import Machine
+from rig.registries import signedimages
+from rig.registries.distribution import IMAGE_MANIFEST
+from rig.registries.hostile import Server, always, answer, cut_off
+from rig.runtimes import images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 
 pytestmark = pytest.mark.kernel("7")
 

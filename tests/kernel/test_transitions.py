@@ -20,10 +20,12 @@ from typing import Any, NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
-from rig import images, polling, schedext
-from rig.containerd import Containerd
-from rig.podman import Podman
-from rig.schedext import Launcher
+from rig.base import polling
+from rig.guest import schedext
+from rig.guest.schedext import Launcher
+from rig.runtimes import images
+from rig.runtimes.containerd import Containerd
+from rig.runtimes.podman import Podman
 from schedkit.model.host import actions
 from schedkit.model.host.actions import Action
 from schedkit.schedctl.change import executor

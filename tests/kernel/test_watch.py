@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rig import schedulers
-from rig.schedext import Launcher
+from rig.guest import schedulers
+from rig.guest.schedext import Launcher
 
 pytestmark = pytest.mark.kernel("7")
 

@@ -12,9 +12,11 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from rig import cache, hangups, kernels, processes, recipes
-from rig.errors import RigError, Unavailable, of_full_disk
-from rig.progress import say
+from rig.base import cache, hangups, processes
+from rig.base.errors import RigError, Unavailable, of_full_disk
+from rig.base.progress import say
+from rig.build import recipes
+from rig.guest import kernels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -121,11 +123,13 @@ def _seconds(text: str) -> float:
 
 def _execute(options: argparse.Namespace) -> int:
     # imported here: fetching must not need what the other commands need
-    from rig import byhand, demo, measuring, parts
+    from rig import byhand
+    from rig.build import inventory, measuring
+    from rig.operator import demo
 
     match options.command:
         case "fetch":
-            return parts.fetch()
+            return inventory.fetch()
         case "cluster":
             byhand.keep_cluster(int(options.nodes), timeout_s=options.timeout)
             return 0

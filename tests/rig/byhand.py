@@ -15,13 +15,17 @@ from typing import BinaryIO, NamedTuple
 
 import yaml
 
-from rig import controlplane, images, kernels, kubernetes, names, node, objects, schedulers, vm
-from rig.controlplane import ControlPlane
-from rig.errors import RigError, Unavailable
-from rig.kernels import Kernel
-from rig.node import Node
-from rig.progress import say, step
-from rig.registry import Registry
+from rig.base import host_names
+from rig.base.errors import RigError, Unavailable
+from rig.base.progress import say, step
+from rig.builders import kubernetes_objects
+from rig.cluster import controlplane, kubernetes, node
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.node import Node
+from rig.guest import kernels, schedulers, vm
+from rig.guest.kernels import Kernel
+from rig.registries.registry import Registry
+from rig.runtimes import images
 
 _LOOK = "cd /sys/kernel/sched_ext; echo state=$(cat state) ops=$(cat root/ops 2>/dev/null || echo -)"
 _WATCH = f'while now=$({_LOOK}); do [ "$now" = "${{last-}}" ] || echo "$now"; last=$now; sleep 1; done'
@@ -105,7 +109,7 @@ def keep_cluster(nodes: int, *, timeout_s: float = _PATIENCE_S) -> None:
     A node that does not come up within that time, or dies, leaves the rest as it is.
     """
     if nodes:
-        names.learn()
+        host_names.learn()
     with ExitStack() as stack:
         with step("a control plane: starting"):
             cluster = stack.enter_context(controlplane.running("by-hand", fake_nodes=not nodes))
@@ -163,7 +167,7 @@ def _offer_schedulers(cluster: ControlPlane, registry: Registry) -> Path:
     for name, scheduler in schedulers.catalog().items():
         digest = registry.client.push(images.scheduler(name), f"rig/{name}", scheduler.version)
         reference = f"{registry.named_host}/rig/{name}@{digest}"
-        manifest = objects.scheduler_daemon_set(name.replace("_", "-"), reference)
+        manifest = kubernetes_objects.scheduler_daemon_set(name.replace("_", "-"), reference)
         text = yaml.safe_dump(json.loads(json.dumps(manifest)), sort_keys=False)  # shared parts written out
         (folder / f"{name}.yaml").write_text(f"# {scheduler.file_name} {scheduler.does}\n{text}")
     return folder

@@ -13,7 +13,7 @@ from benchmarks.host.kernellog import NotToldError
 from benchmarks.host.sizes import Sizes
 from benchmarks.host.startups import Command
 from benchmarks.host.targets import Results
-from rig.errors import RigError
+from rig.base.errors import RigError
 
 LOG = """\
 6,100,1000000,-;something older

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.trust import report, targets
 from benchmarks.trust.costs import Cost, measure
 from benchmarks.trust.targets import KEPT, LOADING, NOTHING, OURS, THEIRS
-from rig.errors import RigError
+from rig.base.errors import RigError
 
 
 def costs(*, ours_ms: float = 120, kept_ms: float = 15) -> list[Cost]:

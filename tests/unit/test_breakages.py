@@ -13,7 +13,7 @@ import pytest
 from breakages import listed, outcomes
 from breakages.listed import ROOT, Breakage
 from breakages.outcomes import Phase
-from rig.errors import RigError
+from rig.base.errors import RigError
 
 LISTED = listed.read()
 FEWEST, FEWEST_PER_PACKAGE = 40, 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import polling, processes
+from rig.base import polling, processes
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rig import btf as derived
+from rig.guest import btf as derived
 from schedkit.model.kernel.btf import ESSENTIAL_KFUNCS, Layout, find_layouts, read_kfuncs
 
 ESSENTIAL = [group[0] for group in ESSENTIAL_KFUNCS]

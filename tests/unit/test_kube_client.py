@@ -14,8 +14,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from rig import faultproxy
-from rig.faultproxy import Asked, Scripted, answer
+from rig.cluster import faultproxy
+from rig.cluster.faultproxy import Asked, Scripted, answer
 from schedkit.kube import errors
 from schedkit.kube.access.config import Connection
 from schedkit.kube.access.credentials import Credentials, FixedToken, TokenFile

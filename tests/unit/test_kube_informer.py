@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from rig import faultproxy, polling
-from rig.faultproxy import Asked, answer, stream
+from rig.base import polling
+from rig.cluster import faultproxy
+from rig.cluster.faultproxy import Asked, answer, stream
 from schedkit.kube.access.config import Connection
 from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client

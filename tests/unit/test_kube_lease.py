@@ -8,8 +8,9 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from rig import faultproxy, polling
-from rig.faultproxy import Asked, answer
+from rig.base import polling
+from rig.cluster import faultproxy
+from rig.cluster.faultproxy import Asked, answer
 from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.kube.errors import FencedError

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rig import polling
+from rig.base import polling
 from schedkit.kube.backoff import backoff
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.schedule import Agenda

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import kernels
+from rig.guest import kernels
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 30

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig.nodelabels import node_labels, term_matches, terms
+from rig.cluster.nodelabels import node_labels, term_matches, terms
 from schedkit.model.api.pod_fields import CLAIM_KEY, NodeSelectorTerm
 from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
 from schedkit.model.deploy.claims import claim_value, open_terms

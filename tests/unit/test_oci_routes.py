@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rig import hostile
-from rig.certificates import Authority
+from rig.base.certificates import Authority
+from rig.registries import hostile
 from schedkit.model.images.references import Repository
 from schedkit.oci.errors import Refused, RegistryError, Unauthorized, Uncertified, Unreachable
 from schedkit.oci.http.bodies import retry_after

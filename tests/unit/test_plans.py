@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig import nodelabels, specs
-from rig.cases import (
+from rig.builders import schedext_specs
+from rig.builders.observations import (
     DAEMON_SET_UID,
     ago,
     daemon_set,
@@ -22,7 +22,8 @@ from rig.cases import (
     through_json,
     waiting,
 )
-from rig.plans import carried_out, plan, served
+from rig.builders.plans import carried_out, plan, served
+from rig.cluster import nodelabels
 from schedkit.model.api.daemonset import DaemonSet, OwnerReference
 from schedkit.model.api.pod_fields import (
     Affinity,
@@ -308,7 +309,7 @@ def test_a_rival_is_named_in_the_condition() -> None:
 
 # Whatever is seen, it is done once
 
-any_spec = specs.specs.map(lambda spec: msgspec.convert(spec, SchedExtSpec))
+any_spec = schedext_specs.specs.map(lambda spec: msgspec.convert(spec, SchedExtSpec))
 any_pods: st.SearchStrategy[list[Pod]] = st.lists(
     st.builds(
         pod, st.sampled_from("abc"), st.sampled_from([None, running(5), running(99), waiting("ErrImagePull")])

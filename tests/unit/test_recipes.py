@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rig import trials
+from rig.build import trials
 from schedkit.model.catalog import Entry, Measured, Needs, parse_catalog
 from schedkit.model.measurements import (
     CAPABILITIES,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig.cases import NOW, schedext
-from rig.nodelabels import terms
+from rig.builders.observations import NOW, schedext
+from rig.cluster.nodelabels import terms
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.pod_fields import (
     Affinity,

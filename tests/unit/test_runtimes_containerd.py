@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.containers import ContainerState
 from schedkit.runtimes.containerd.calls import CallError
 from schedkit.runtimes.containerd.client import Containerd

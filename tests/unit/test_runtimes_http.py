@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.images.content import content_of
 from schedkit.model.images.manifests import render_manifest
 from schedkit.runtimes.containerd.client import Containerd

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import contents, images
+from rig.runtimes import image_contents, images
 from schedkit.model.images.references import Descriptor
 from schedkit.runtimes.containerd.images import chain_id
 from schedkit.runtimes.errors import BrokenImageError
@@ -22,7 +22,7 @@ from schedkit.runtimes.podman.archive import archive
 @pytest.fixture
 def image(tmp_path: Path) -> ImageContent:
     images.write_layout([images.Image("program", b"#!/bin/false\n")], tmp_path / "layout")
-    return contents.content(tmp_path / "layout")
+    return image_contents.content(tmp_path / "layout")
 
 
 def test_an_archive_is_a_layout_under_the_images_name(image: ImageContent) -> None:

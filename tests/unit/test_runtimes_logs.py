@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pytest
 
-from rig import polling
+from rig.base import polling
 from schedkit.runtimes.containerd import log_files, log_keeper, stdin
 from schedkit.runtimes.containers import Output, Stream
 

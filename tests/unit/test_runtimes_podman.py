@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.containers import ContainerState
 from schedkit.runtimes.errors import NoSuchContainerError, NotAnsweringError, RefusedError
 from schedkit.runtimes.podman.client import Podman

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.containers import ContainerState, Exit
 from schedkit.runtimes.containerd import oci_spec
 from schedkit.runtimes.containerd.log_keeper import FILE_LIMIT_BYTES

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.actions import (
     CLEAR,
     Action,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.images import manifests
 from schedkit.model.images.configs import machine_of, platform_of
 from schedkit.model.images.content import Content, content_of

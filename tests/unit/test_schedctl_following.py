@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.kernel import observation
 from schedkit.model.host.actions import CLEAR, Plan
 from schedkit.model.host.containers import Container, ContainerState, Exit

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rig import polling
-from rig.contents import UNSIGNED
-from rig.looks import held
+from rig.base import polling
+from rig.builders.looks import held
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.kernel import ownership
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.host.actions import AwaitFree, Discard, Plan, Stop

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from rig.contents import UNSIGNED
+from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.actions import CLEAR, Create, Plan
 from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.run_stop import After

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rig import processes
+from rig.base import processes
 from schedkit.runtimes.errors import NoSocketError
 from schedkit.schedctl.main import main
 from schedkit.schedctl.problems import elsewhere

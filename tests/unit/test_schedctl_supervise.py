@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner
 
-from rig.fakekernel import FakeKernel
-from rig.fakeruntime import FakeRuntime, Program
+from rig.guest.fakekernel import FakeKernel
+from rig.runtimes.fakeruntime import FakeRuntime, Program
 from schedkit.model.host.attachment import Course
 from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.processes import Hold

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import polling
+from rig.base import polling
 from schedkit.sked.trust import confined
 from schedkit.sked.trust.confined import BrokenOffError, Limits
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from rig.processes import free_port
+from rig.base.processes import free_port
 from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.kube.informer import Informer

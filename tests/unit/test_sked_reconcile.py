@@ -13,11 +13,20 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from rig import faultproxy, polling
-from rig.cases import DAEMON_SET_UID, daemon_set, observation, pod, running, schedext, through_json
-from rig.faultproxy import Asked, answer, stream
-from rig.kubeclient import JsonObject
-from rig.polling import play
+from rig.base import polling
+from rig.base.polling import play
+from rig.builders.observations import (
+    DAEMON_SET_UID,
+    daemon_set,
+    observation,
+    pod,
+    running,
+    schedext,
+    through_json,
+)
+from rig.cluster import faultproxy
+from rig.cluster.faultproxy import Asked, answer, stream
+from rig.cluster.kubeclient import JsonObject
 from schedkit.kube.access.config import Connection
 from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client

@@ -12,8 +12,8 @@ import yaml
 from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
-from rig import polling
-from rig.trustrules import MountedRules
+from rig.base import polling
+from rig.operator.trustrules import MountedRules
 from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.model.trust.rules import TrustMode, built_in_rules

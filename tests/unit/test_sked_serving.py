@@ -18,8 +18,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from rig.polling import play
-from rig.processes import free_port
+from rig.base.polling import play
+from rig.base.processes import free_port
 from schedkit.kube.errors import ConfigError
 from schedkit.sked import wiring
 from schedkit.sked.http import certificates, selfsigned, serving

@@ -10,8 +10,8 @@ from typing import Any, assert_never
 
 import msgspec
 
-from rig.cases import MOVED, NOW, SIGNED, SIGNED_IMAGE, pod, schedext, trusted
-from rig.plans import carried_out, make_plan
+from rig.builders.observations import MOVED, NOW, SIGNED, SIGNED_IMAGE, pod, schedext, trusted
+from rig.builders.plans import carried_out, make_plan
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import DaemonSet, DaemonSetStatus
 from schedkit.model.api.pods import ContainerState, ContainerStatus, Pod, Running

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rig import polling
-from rig.cases import daemon_set, observation, schedext
-from rig.trustrules import MountedRules
+from rig.base import polling
+from rig.builders.observations import daemon_set, observation, schedext
+from rig.operator.trustrules import MountedRules
 from schedkit.kube.resources import Key
 from schedkit.model.api.conditions import Reason
 from schedkit.model.deploy.admission import question_of

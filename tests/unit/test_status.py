@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig import cases
-from rig.cases import (
+from rig.builders import observations
+from rig.builders.observations import (
     MOVED,
     NOW,
     SIGNED,
@@ -31,7 +31,7 @@ from rig.cases import (
     waiting,
     with_image,
 )
-from rig.plans import make_plan
+from rig.builders.plans import make_plan
 from schedkit.model.api.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.api.daemonset import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
@@ -85,7 +85,7 @@ def test_a_fleet_that_runs() -> None:
         "Ready": ("Unknown", "NoKernelReports"),
     }
     assert counts(seen) == {"desired": 2, "unknown": 2, "pods_ready": 2}
-    assert status_of(seen).image == cases.DIGEST
+    assert status_of(seen).image == observations.DIGEST
     assert status_of(seen).worst_nodes == ()
     assert status_of(seen).observed_generation == 3
 
@@ -448,7 +448,7 @@ pods: st.SearchStrategy[Pod] = st.builds(
     pod,
     st.sampled_from(["", "a", "b", "c", "d"]),
     containers,
-    powers=st.sampled_from([None, cases.PRIVILEGED]),
+    powers=st.sampled_from([None, observations.PRIVILEGED]),
     phase=st.sampled_from(["", "Pending", "Running", "Failed"]),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rig.looks import held
+from rig.builders.looks import held
 from schedkit.model.host.actions import (
     CLEAR,
     Action,

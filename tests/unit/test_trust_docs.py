@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig.forgeries import CASES
+from rig.signatures.forgeries import CASES
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy, parse_policy
 from schedkit.model.trust.steps import Step
 from schedkit.oci.policy.patterns import parse_pattern

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig.forging import Made, Recipe, Workshop
+from rig.signatures.forging import Made, Recipe, Workshop
 from schedkit.model.trust.policy import InvalidPolicy
 from schedkit.model.trust.steps import Refusal
 from schedkit.oci.policy import root_files
@@ -355,8 +355,8 @@ def test_everything_that_sigstores_schema_names_may_stand_in_a_root(made: Made) 
 
 
 def question(made: Made) -> Question:
-    from rig.forgeries import by_identity
-    from rig.forging import REPOSITORY
+    from rig.signatures.forgeries import by_identity
+    from rig.signatures.forging import REPOSITORY
 
     return Question(made.digest, REPOSITORY, by_identity(made).rule, parse_root(made.root))
 

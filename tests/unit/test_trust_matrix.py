@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rig.comparison import PAGE, row
-from rig.forgeries import (
+from rig.signatures.comparison import PAGE, row
+from rig.signatures.forgeries import (
     CALLED,
     CASES,
     OURS,
@@ -27,10 +27,10 @@ from rig.forgeries import (
     by_key,
     by_logged_key,
 )
-from rig.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
-from rig.prehashing import PrehashingKey
-from rig.spellings import MISSPELLINGS, SPELLINGS, respelled
-from rig.timestamping import puzzling
+from rig.signatures.forging import OLD_BUNDLE, Leaf, Made, Recipe, Shelf, Workshop
+from rig.signatures.prehashing import PrehashingKey
+from rig.signatures.spellings import MISSPELLINGS, SPELLINGS, respelled
+from rig.signatures.timestamping import puzzling
 from schedkit.model.images.content import Content
 from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import Mode, TrustPolicy

@@ -9,7 +9,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from rig.prehashing import PrehashingKey
+from rig.signatures.prehashing import PrehashingKey
 from schedkit.oci.sigstore import ed25519ph, keys
 
 _P = 2**255 - 19

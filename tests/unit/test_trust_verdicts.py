@@ -16,9 +16,9 @@ import msgspec
 import pytest
 import yaml
 
-from rig.errors import Unavailable
-from rig.forgeries import by_identity
-from rig.forging import Made, Recipe, Shelf, Workshop
+from rig.base.errors import Unavailable
+from rig.signatures.forgeries import by_identity
+from rig.signatures.forging import Made, Recipe, Shelf, Workshop
 from schedkit.disk.whole import MOST_FILES
 from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest, Reference, Repository

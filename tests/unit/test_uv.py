@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import polling
+from rig.base import polling
 
 TOOLS = Path(__file__).parents[2] / "tools"
 PINNED = re.findall(r"^uv==(\S+)", (TOOLS / "uv-requirements.txt").read_text(), re.MULTILINE)[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rig.cases import MOVED, SIGNED, SIGNED_IMAGE, trusted
+from rig.builders.observations import MOVED, SIGNED, SIGNED_IMAGE, trusted
 from schedkit.model.api.conditions import Reason
 from schedkit.model.deploy.verdict_book import Pace, VerdictBook
 from schedkit.model.deploy.verdicts import Distrusted, Question, Undecided, Verdict

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rig.cases import (
+from rig.builders.observations import (
     MOVED,
     NOW,
     SIGNED,
@@ -22,7 +22,7 @@ from rig.cases import (
     waiting,
     with_image,
 )
-from rig.plans import plan
+from rig.builders.plans import plan
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.pods import ContainerStatus, Pod
 from schedkit.model.api.schedext import (

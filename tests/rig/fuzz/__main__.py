@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig import processes
+from rig.base import processes
 from rig.fuzz import targets, verifications, workers
 from rig.fuzz.targets import Corpus
 from rig.fuzz.workers import VERIFICATION, Finding, Outcome, Plan

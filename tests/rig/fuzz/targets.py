@@ -17,9 +17,9 @@ import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 import schedkit
-from rig.forgeries import OURS, PREHASHED
-from rig.forging import OLD_BUNDLE, Made, Recipe, Workshop
 from rig.fuzz.mutations import Mutator
+from rig.signatures.forgeries import OURS, PREHASHED
+from rig.signatures.forging import OLD_BUNDLE, Made, Recipe, Workshop
 from schedkit.model.catalog import InvalidCatalog, parse_catalog
 from schedkit.model.images import configs, manifests, strictjson
 from schedkit.model.images.manifests import NoSuchPlatform

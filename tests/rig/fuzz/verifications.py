@@ -19,8 +19,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from rig.distribution import IMAGE_MANIFEST
-from rig.forgeries import (
+from rig.fuzz import der
+from rig.fuzz.mutations import Mutator
+from rig.registries.distribution import IMAGE_MANIFEST
+from rig.signatures.forgeries import (
     CALLED,
     EXPRESSION,
     OWNER,
@@ -32,9 +34,17 @@ from rig.forgeries import (
     by_logged_key,
     by_owner,
 )
-from rig.forging import IDENTITY, ISSUER, OLD_BUNDLE, Leaf, Made, PrivateKey, Recipe, Shelf, Workshop
-from rig.fuzz import der
-from rig.fuzz.mutations import Mutator
+from rig.signatures.forging import (
+    IDENTITY,
+    ISSUER,
+    OLD_BUNDLE,
+    Leaf,
+    Made,
+    PrivateKey,
+    Recipe,
+    Shelf,
+    Workshop,
+)
 from schedkit.model.images.content import Content
 from schedkit.model.images.references import Descriptor, Digest
 from schedkit.model.trust.policy import Exactly, Identity, InvalidPattern, NamedFile, Rule, TrustPolicy

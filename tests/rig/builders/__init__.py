@@ -1,0 +1,1 @@
+"""Values for tests: each fills in what a test is not about."""

@@ -1,0 +1,1 @@
+"""Real registries, hostile ones, token servers, and signed images in them."""

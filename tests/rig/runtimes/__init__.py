@@ -1,0 +1,1 @@
+"""Podman and containerd with storage of their own, and images made for them."""

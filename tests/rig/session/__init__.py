@@ -1,0 +1,1 @@
+"""How a test session runs: tiers, what runs beside what, tests inside guests, and the report at the end."""
