@@ -31,7 +31,7 @@ _NEED_APT = (
     "tests/e2e/test_hygiene.py",
 )
 _NEEDS_NO_ROOT = "tests/cluster/test_control_plane.py"
-_NEEDS_NOTHING = "tests/unit/test_verbs.py"
+_NEEDS_NOTHING = "tests/unit/cli/test_verb_group.py"
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from rig.base.errors import RigError
 from rig.registries.distribution import Client
 from rig.registries.registry import Kind, Pushed, Registry
 from rig.signatures.cosign import Cosign, Key
+from rig.signatures.sigstore import Sigstore, Trust
 from rig.signatures.sigstore.authority import CertificateAuthority
 from rig.signatures.sigstore.identity import IdentityProvider
 from rig.signatures.sigstore.transparency import TransparencyLog
-from rig.signatures.sigstore import Sigstore, Trust
 
 Push = Callable[[Registry], Pushed]
 

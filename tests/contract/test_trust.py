@@ -17,11 +17,11 @@ from rig.base.certificates import Authority
 from rig.registries.registry import Kind, Pushed
 from rig.registries.registry import Registry as RigRegistry
 from rig.signatures.cosign import Cosign, Key
+from rig.signatures.sigstore import Sigstore
 from rig.signatures.sigstore.authority import CertificateAuthority
 from rig.signatures.sigstore.encoding import public_pem
 from rig.signatures.sigstore.standin import Trust
 from rig.signatures.sigstore.transparency import TransparencyLog
-from rig.signatures.sigstore import Sigstore
 from schedkit.model.images.references import parse_reference
 from schedkit.model.trust import policy as trust
 from schedkit.model.trust.policy import Exactly, Identity, Mode, Rule, TrustPolicy

@@ -1,4 +1,4 @@
-"""`python -m rig.build.confined FLAGS ROOT PROGRAM…`: becomes the program, in that root, with what it is left.
+"""`python -m rig.build.confined FLAGS ROOT PROGRAM…`: becomes the program, with what it is left.
 
 For attempts in a guest, in a mount namespace of its own: what is mounted here ends with the program.
 """

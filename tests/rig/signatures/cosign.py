@@ -18,8 +18,8 @@ from pathlib import Path
 from rig.base import processes
 from rig.base.errors import RigError, Unavailable
 from rig.build import debian
-from rig.signatures.sigstore.transparency import Entry
 from rig.signatures.sigstore import Sigstore, Trust
+from rig.signatures.sigstore.transparency import Entry
 
 # The suites where a major was last seen come first; archives move, so their neighbours are asked next.
 _SUITES = {2: ("trixie", "trixie-backports", "forky", "sid"), 3: ("sid", "forky", "trixie-backports")}

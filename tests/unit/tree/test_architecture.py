@@ -1,0 +1,219 @@
+"""The import contract holds, and would be seen to break."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the source tree that a test may spoil."""
+    return copy_tree(tmp_path)
+
+
+def copy_tree(folder: Path) -> Path:
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [program, "--no-cache"],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def add_module(folder: Path, name: str, source: str = "") -> None:
+    path = folder / "src" / Path(*name.split("."))
+    path.parent.mkdir(exist_ok=True)
+    (path.parent / "__init__.py").touch()
+    path.with_suffix(".py").write_text(source)
+
+
+def test_the_tree_keeps_the_contract(copy: Path) -> None:
+    assert lint(copy).returncode == 0
+
+
+WRONG_DIRECTIONS = [
+    pytest.param("schedkit.schedctl.spoiled", "schedkit.sked.main", id="schedctl never imports sked"),
+    pytest.param("schedkit.sked.spoiled", "schedkit.schedctl.main", id="sked never imports schedctl"),
+    pytest.param("schedkit.kernel.spoiled", "schedkit.oci.something", id="rooms are independent"),
+    pytest.param("schedkit.kube.spoiled", "schedkit.cli", id="a room knows nothing of the front door"),
+    pytest.param("schedkit.model.spoiled", "schedkit.kernel.something", id="the model does no I/O"),
+]
+FORBIDDEN = ["aiohttp", "asyncio", "logging", "os", "socket", "time", "urllib"]
+
+
+@pytest.fixture(scope="module")
+def said_of_all(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the linter says about a tree with every one of these mistakes: it takes seconds each time."""
+    tree = copy_tree(tmp_path_factory.mktemp("spoiled"))
+    add_module(tree, "schedkit.oci.something")
+    add_module(tree, "schedkit.kernel.something")
+    for importer, imported in (each.values for each in WRONG_DIRECTIONS):
+        add_module(tree, str(importer), f"import {imported}\n")
+    for imported in FORBIDDEN:
+        add_module(tree, f"schedkit.model.imports_{imported}", f"import {imported}\n")
+    done = lint(tree)
+    assert done.returncode == 1
+    return done.stdout
+
+
+@pytest.mark.parametrize(("importer", "imported"), WRONG_DIRECTIONS)
+def test_an_import_in_the_wrong_direction_breaks_it(said_of_all: str, importer: str, imported: str) -> None:
+    assert f"{importer} -> {imported}" in said_of_all
+
+
+@pytest.mark.parametrize("imported", FORBIDDEN)
+def test_the_model_may_not_import_what_acts_or_waits(said_of_all: str, imported: str) -> None:
+    assert f"schedkit.model.imports_{imported} -> {imported}" in said_of_all
+
+
+# one forbidden import for each contract, by the contract's first words
+FORBIDDEN_BY = {
+    "Imports point one way": ("schedkit.model.images.spoiled", "schedkit.disk.whole"),
+    "Rooms of the model": ("schedkit.model.images.spoiled", "schedkit.model.deploy.render"),
+    "Rooms of oci": ("schedkit.oci.http.spoiled", "schedkit.oci.policy.files"),
+    "Runtimes": ("schedkit.runtimes.podman.spoiled", "schedkit.runtimes.containerd.client"),
+    "Rooms of kube": ("schedkit.kube.access.spoiled", "schedkit.kube.controller"),
+    "Rooms of sked": ("schedkit.sked.trust.spoiled", "schedkit.sked.reconcile"),
+    "Rooms of schedctl": ("schedkit.schedctl.change.spoiled", "schedkit.schedctl.verbs.machine.stop"),
+    "The model computes": ("schedkit.model.images.spoiled", "socket"),
+}
+
+
+def contracts() -> dict[str, str]:
+    """The whole names of all contracts, by their first words."""
+    read = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return {each["name"].partition(":")[0]: each["name"] for each in read}
+
+
+def test_each_contract_is_seen_to_break() -> None:
+    assert FORBIDDEN_BY.keys() == contracts().keys()
+
+
+@pytest.mark.parametrize("words", FORBIDDEN_BY)
+def test_one_forbidden_import_breaks_the_contract_that_forbids_it(copy: Path, words: str) -> None:
+    importer, imported = FORBIDDEN_BY[words]
+    add_module(copy, importer, f"import {imported}\n")
+
+    said = lint(copy).stdout
+
+    assert f"{contracts()[words]} BROKEN" in said
+    assert f"{importer} -> {imported}" in said
+
+
+def test_no_import_is_excused() -> None:
+    assert "ignore_imports" not in (ROOT / "pyproject.toml").read_text()
+
+
+# Modules of one last name, and why room and name together say which is meant.
+SAME_LAST_NAMES = {
+    "certificates": "oci.sigstore: of signers; sked.http: of the manager's own server",
+    "client": "of an API server, a registry, Podman and containerd: the room says of which",
+    "config": "kube.access: a kubeconfig; schedctl.verbs: the verb `schedctl config`",
+    "containers": "model.host: a container as decisions see it; runtimes: what only runtimes say of one",
+    "errors": "each package that talks to the outside has the errors of that",
+    "files": "kernel: small files of /proc and /sys; oci.policy: policies; schedctl.settings: config.toml",
+    "logs": "schedctl.verbs: the verb `schedctl logs`; sked: the manager's own log",
+    "machine": "kernel: what this machine offers; schedctl.change: what a plan is performed on",
+    "main": "the front door of each command",
+    "observation": "kernel: one look at a machine; model.deploy: what a manager sees of a SchedExt",
+    "ownership": "kernel: gathers what processes hold; model.host: who owns the scheduler, by that",
+    "plan": "model.deploy: of the DaemonSet; model.report: of the status",
+    "processes": "kernel: reads them; model.host: the values",
+    "show": "`schedctl catalog show` and `schedctl trust show`",
+    "snapshot": "model.host: one look as a value; schedctl.change: takes it",
+    "status": "model.host: of a machine; model.report: of a SchedExt; schedctl.verbs: the verb",
+    "table": "model.readiness: of checks; schedctl.settings: of settings",
+    "transport": "kube: HTTP to the API server; oci.http: HTTP to registries",
+    "update": "`schedctl catalog update` and `schedctl trust update`",
+    "verify": "oci.sigstore: the numbered steps; schedctl.verbs: the verb `schedctl verify`",
+    "wiring": "each command is put together in one place",
+}
+
+
+def test_modules_share_a_last_name_only_for_a_reason() -> None:
+    places: dict[str, list[str]] = {}
+    for file in (ROOT / "src/schedkit").rglob("*.py"):
+        if not file.stem.startswith("__"):
+            places.setdefault(file.stem, []).append(str(file.relative_to(ROOT / "src/schedkit")))
+
+    assert {name for name, files in places.items() if len(files) > 1} == SAME_LAST_NAMES.keys(), places
+
+
+def test_imports_in_the_right_direction_keep_it(copy: Path) -> None:
+    add_module(copy, "schedkit.model.images.something")
+    add_module(copy, "schedkit.oci.http.something", "import schedkit.model.images.something\n")
+    add_module(copy, "schedkit.sked.trust.something", "import schedkit.oci.http.something\n")
+
+    assert lint(copy).returncode == 0
+
+
+def test_a_package_without_a_place_in_the_contract_breaks_it(copy: Path) -> None:
+    add_module(copy, "schedkit.utilities.something")
+
+    done = lint(copy)
+
+    assert done.returncode == 1
+    assert "utilities" in done.stdout
+
+
+def imported_by(file: Path) -> Iterator[str]:
+    """The top-level packages that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_the_model_needs_nothing_but_msgspec_and_the_standard_library() -> None:
+    """The contract forbids by name; this finds what nobody thought of."""
+    files = (ROOT / "src/schedkit/model").rglob("*.py")
+    imported = {name for file in files for name in imported_by(file)}
+
+    assert imported - sys.stdlib_module_names - {"schedkit"} == {"msgspec"}
+
+
+_IN_A_POD = """
+import sys
+from schedkit.kube.access import config
+from schedkit.kube.errors import ConfigError
+from schedkit.sked import wiring
+
+try:
+    config.discover(env={"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"})
+except ConfigError as not_a_pod:
+    assert "serviceaccount/token" in str(not_a_pod)
+print(*sys.modules)
+"""
+
+
+def test_a_manager_in_a_pod_loads_nothing_that_only_others_need() -> None:
+    """It has little memory: kubeconfigs, signatures and registries are none of its business."""
+    done = subprocess.run(
+        [sys.executable, "-c", _IN_A_POD], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    loaded = set(done.stdout.split())
+    assert {"aiohttp", "structlog"} <= loaded
+    assert not loaded & {"cryptography", "grpc", "h11", "httpx2", "rfc3161_client", "tuf", "yaml"}
+    assert "schedkit.kube.access.kubeconfigs" not in loaded

@@ -1,0 +1,78 @@
+"""What the operator and its users may do is written down once, and is no more than needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, Permission
+
+ROOT = Path(__file__).parents[3]
+RBAC = ROOT / "config/rbac"
+CHART = ROOT / "charts/sked/files"
+ALL = (*EVERYWHERE, *IN_OWN_NAMESPACE)
+
+
+def rules_of(file: Path) -> list[dict[str, Any]]:
+    content = yaml.safe_load(file.read_text())
+    rules: list[dict[str, Any]] = content["rules"] if isinstance(content, dict) else content
+    return rules
+
+
+def as_rule(permission: Permission) -> dict[str, Any]:
+    names = {"resourceNames": list(permission.names)} if permission.names else {}
+    return {
+        "apiGroups": [permission.group],
+        "resources": [permission.resource],
+        "verbs": list(permission.verbs),
+        **names,
+    }
+
+
+@pytest.mark.parametrize("file", sorted(RBAC.glob("*role.yaml")), ids=lambda f: f.stem)
+def test_no_role_has_a_wildcard_or_reads_secrets(file: Path) -> None:
+    words = {
+        word
+        for rule in rules_of(file)
+        for values in rule.values()
+        for value in values
+        for word in value.split("/")
+    }
+
+    assert words.isdisjoint({"*", "secrets"})
+
+
+@pytest.mark.parametrize("file", [RBAC / "role.yaml", CHART / "manager-rules.yaml"], ids=lambda f: f.stem)
+def test_the_managers_role_is_the_table_for_all_namespaces(file: Path) -> None:
+    assert rules_of(file) == [as_rule(each) for each in EVERYWHERE]
+
+
+@pytest.mark.parametrize(
+    "file", [RBAC / "leader_election_role.yaml", CHART / "leader-election-rules.yaml"], ids=lambda f: f.stem
+)
+def test_the_leader_election_role_is_the_table_for_its_own_namespace(file: Path) -> None:
+    assert rules_of(file) == [as_rule(each) for each in IN_OWN_NAMESPACE]
+
+
+def test_every_permission_has_a_reason() -> None:
+    assert [each for each in ALL if not each.reason] == []
+
+
+def test_no_permission_is_listed_twice() -> None:
+    calls = [(each.group, each.resource, verb) for each in ALL for verb in each.verbs]
+
+    assert len(calls) == len(set(calls))
+
+
+def test_who_may_edit_must_be_named_but_everybody_may_look() -> None:
+    """Whoever may create a SchedExt may run a privileged image on nodes."""
+
+    def aggregated(file: str) -> set[str]:
+        labels = yaml.safe_load((RBAC / file).read_text())["metadata"]["labels"]
+        return {label.rpartition("/")[2] for label in labels if "aggregate-to-" in label}
+
+    assert aggregated("schedext_editor_role.yaml") == set()
+    assert aggregated("schedext_viewer_role.yaml") == {"aggregate-to-view"}
