@@ -1,4 +1,7 @@
-"""Podman and containerd keep every promise of the port to container runtimes."""
+"""Podman and containerd keep every promise of the port to container runtimes.
+
+The fake of unit tests keeps those that need no machine: `CANNOT` lists all others.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ import pytest
 from rig.base import polling, processes
 from rig.runtimes import image_contents, images
 from rig.runtimes.containerd import Containerd as ContainerdService
+from rig.runtimes.fakeruntime import FakeRuntime, Program, by_script
 from rig.runtimes.image_contents import UNSIGNED
 from rig.runtimes.podman import Podman as PodmanService
 from schedkit.model.host.containers import ContainerState
@@ -43,23 +47,70 @@ from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Spec
 
 _WAITS_FOR_TERM = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
 _IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+_WRITES_TWICE = "trap 'echo last; exit' TERM; echo first; while :; do sleep 0.05; done"
 _numbers = itertools.count()
 
 
 Service: TypeAlias = PodmanService | ContainerdService
 _SERVICES: dict[str, type[Service]] = {"podman": PodmanService, "containerd": ContainerdService}
+_FAKE = "fake"
+
+# What the fake does when one of these scripts is to run
+_PROGRAMS = {
+    _WAITS_FOR_TERM: Program(writes=("ready",), code_of_term=3, farewell=("bye",)),
+    _IGNORES_TERM: Program(writes=("ready",), code_of_term=None),
+    _WRITES_TWICE: Program(writes=("first",), code_of_term=0, farewell=("last",)),
+    "echo began": Program(writes=("began",), code=0),
+    "true": Program(code=0),
+    "exit 1": Program(code=1),
+    "exit 5": Program(code=5),
+    "exit 7": Program(code=7),
+    "kill -SEGV $$": Program(code=128 + signal.SIGSEGV),
+    "echo one; echo two >&2": Program(writes=("one",), complains=("two",), code=0),
+    "echo one; echo two >&2; exit 4": Program(writes=("one",), complains=("two",), code=4),
+    "for i in 1 2 3 4 5; do echo $i; done": Program(writes=("1", "2", "3", "4", "5"), code=0),
+    "cat; echo over": Program(writes=("over",), code=0),
+}
+# What the fake cannot show, and why
+CANNOT = {
+    "test_a_program_that_is_not_there_is_an_error_and_leaves_nothing": "it executes nothing",
+    "test_arguments_environment_and_mounts_reach_the_program": "its programs are no processes",
+    "test_a_privileged_one_may_do_all_and_sees_the_hosts_processes": "its programs are no processes",
+    "test_with_least_privilege_it_has_what_was_asked_for_and_writes_only_to_run": "they are no processes",
+    "test_without_network_it_sees_loopback_alone": "its programs are no processes",
+    "test_what_a_program_has_started_is_gone_with_it": "its programs are no processes",
+    "test_of_endless_output_a_bounded_part_with_its_end_is_kept": "it keeps all that is written",
+    "test_attached_it_reads_what_it_is_given_to_the_end": "its programs read nothing",
+    "test_one_of_the_go_schedctl_is_listed_and_stopped_like_ours": "nothing else can make a container in it",
+}
 
 
-@pytest.fixture(scope="module", params=_SERVICES)
-def service(request: pytest.FixtureRequest) -> Service:
-    """Each runtime in its turn, on a socket of its own."""
-    found: Service = request.getfixturevalue(request.param)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each runtime in its turn, and the fake for what it can show."""
+    says_which = any("service" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "service" in metafunc.fixturenames and not says_which:
+        fake = () if metafunc.function.__name__ in CANNOT else (_FAKE,)
+        metafunc.parametrize("service", (*_SERVICES, *fake), indirect=True, scope="module")
+
+
+def test_what_the_fake_cannot_show_is_shown_by_the_others() -> None:
+    classes = (TestCreating, TestRunning, TestEnding, TestOutput, TestListing)
+
+    assert set(CANNOT) <= {name for each in classes for name in vars(each)}
+
+
+@pytest.fixture(scope="module")
+def service(request: pytest.FixtureRequest) -> Service | None:
+    """A runtime on a socket of its own; None: the fake needs none."""
+    found: Service | None = None if request.param == _FAKE else request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture(scope="module")
-def runtime(service: Service, folder: Path) -> Runtime:
+def runtime(service: Service | None, folder: Path) -> Runtime:
     """The port to it."""
+    if service is None:
+        return FakeRuntime(by_script(_PROGRAMS), has_every_image=False, is_patient=True)
     return port_to(service, folder / "logs")
 
 
@@ -382,7 +433,7 @@ class TestOutput:
         assert said(runtime, name, tail=2) == "4\n5\n"
 
     def test_following_goes_on_until_the_end(self, runtime: Runtime, run: Run) -> None:
-        name = run("trap 'echo last; exit' TERM; echo first; while :; do sleep 0.05; done")
+        name = run(_WRITES_TWICE)
         seen: list[bytes] = []
         follower = threading.Thread(
             target=lambda: seen.extend(one.data for one in runtime.logs(name, follow=True))

@@ -15,14 +15,10 @@ from schedkit.model.host.containers import Container
 from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, SchedulerMap, prove
 from schedkit.model.host.processes import Hold, Process
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.kernel.log import Attachment, Exit, ExitKind, LogReading
+from schedkit.model.kernel.log import REASONS, Attachment, Exit, ExitKind, LogReading
 from schedkit.model.kernel.sched_ext import KernelState, State
 
-_REASONS = {
-    ExitKind.UNREG: "unregistered from user space",
-    ExitKind.SYSRQ: "disabled by sysrq-S",
-    ExitKind.ERROR_STALL: "runnable task stall",
-}
+_REASONS = {kind: reason for reason, kind in REASONS.items()}
 
 
 @dataclass
@@ -50,6 +46,7 @@ class FakeKernel:
         self.processes: dict[int, Process] = {}
         self.clock = 0.0
         self.gaps: tuple[str, ...] = ()  # why nobody may look at all that is held
+        self.refusal: Exception | None = None  # why nothing can be ejected
         self.walks = 0  # how often all processes were looked at
         self._note = note
         self._attached: _Scheduler | None = None
@@ -57,7 +54,7 @@ class FakeKernel:
         self._log: list[Exit | Attachment] = []
         self._enabled = 0
         self._numbers = itertools.count(1)
-        self._due: list[tuple[float, Callable[[], None]]] = []
+        self._due: list[tuple[float, Callable[[], object]]] = []
 
     # What happens to it
 
@@ -91,20 +88,26 @@ class FakeKernel:
         self._loaded.append(self._attached)
         self._enabled += 1
         self._log.append(Attachment(ops, len(self._log), self._time_us))
-        self._note(f"the kernel runs {ops}")
+        self._note(f"runs {ops}")
 
     def throw_out(self, kind: ExitKind) -> None:
         """The kernel ejects what is attached; its process goes on, and holds its link."""
         self._detach(kind)
+
+    def let_go(self) -> None:
+        """The program of what is attached detaches it in order."""
+        if self._attached:
+            self._loaded.remove(self._attached)
+        self._detach(ExitKind.UNREG)
 
     def _detach(self, kind: ExitKind) -> None:
         if self._attached is None:
             return
         ops, self._attached = self._attached.ops, None
         self._log.append(Exit(ops, kind, _REASONS[kind], "", len(self._log), self._time_us))
-        self._note(f"the kernel runs its own scheduler: {ops} was {_REASONS[kind]}")
+        self._note(f"runs its own scheduler ({ops}: {_REASONS[kind]})")
 
-    def after(self, seconds: float, happens: Callable[[], None]) -> None:
+    def after(self, seconds: float, happens: Callable[[], object]) -> None:
         """Something happens in so many seconds from now, while somebody waits."""
         self._due.append((self.clock + seconds, happens))
         self._due.sort(key=lambda each: each[0])
@@ -137,11 +140,12 @@ class FakeKernel:
         return 0
 
     def end_process(self, process: Process, *, grace_s: float) -> None:  # noqa: ARG002 - it ends at once
-        self._note(f"process {process.pid} ends")
         self.end(process.pid)
 
     def eject(self, *, is_blind: bool) -> None:
         assert is_blind or self.observe().proof.hold is Hold.NOBODY, "a process may hold it"
+        if self.refusal:
+            raise self.refusal
         if self._attached:
             self._loaded.remove(self._attached)
         self._detach(ExitKind.SYSRQ)

@@ -63,24 +63,32 @@ class FakeRuntime:
         is_patient: bool = False,
         began: Callable[[Container], None] = _nothing,
         ended: Callable[[Container], None] = _nothing,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.asked: list[str] = []  # all that changes something, by the container's name
         self.failing: dict[str, BaseException] = {}  # by what is asked: "start fifo", or "start" of any
         self.silences: dict[str, int] = {}  # how often that fails; as often as it is asked, if it is not here
         self.interrupted: dict[str, signal.Signals] = {}  # what comes while that is done
-        self.hooks: dict[str, Callable[[], None]] = {}  # what happens while that is done
-        self._programs, self._driver = programs, driver
-        self._began, self._ended = began, ended
+        self.hooks: dict[str, Callable[[], object]] = {}  # what happens while that is done
+        self.programs, self._driver = programs, driver
+        self._began, self._ended, self._note = began, ended, note
         self._is_patient = is_patient  # False: beside a clock that stands still nothing is worth waiting for
         self._images: set[str] | None = None if has_every_image else set()
         self._records: dict[str, _Record] = {}
         self._changed = threading.Condition(threading.RLock())
         self._ticks, self._pids, self._ids = itertools.count(), itertools.count(100), itertools.count(1)
 
-    def have(self, container: Container, program: Program | None = None) -> Container:
+    def have(
+        self, container: Container, program: Program | None = None, *, wrote: tuple[str, ...] = ()
+    ) -> Container:
         """Put a container there, as if it had been created before."""
-        self._records[container.id] = _Record(container, program or Program())
+        self._records[container.id] = record = _Record(container, program or Program())
+        record.write(Stream.STDERR, wrote)
         return container
+
+    def lose(self, word: str) -> None:
+        """Somebody else removes a container."""
+        del self._records[self._record(word).container.id]
 
     def end(self, word: str, code: int) -> None:
         """Its program ends by itself."""
@@ -120,7 +128,7 @@ class FakeRuntime:
                 labels=dict(spec.labels),
                 created_at=self._now(),
             )
-            return self.have(made, self._programs(spec))
+            return self.have(made, self.programs(spec))
 
     def start(self, container: str) -> None:
         record = self._asked("start", container, is_change=True)
@@ -205,7 +213,9 @@ class FakeRuntime:
 
     def _ask(self, question: str, name: str = "", *, is_change: bool = False) -> None:
         call = f"{question} {name}".strip()
-        self.asked.extend([call] if is_change else [])
+        if is_change:
+            self.asked.append(call)
+            self._note(call)
         if hook := self.hooks.get(call):
             hook()
         if call in self.interrupted:

@@ -246,8 +246,12 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case
             return f"wait for the kernel, because of {container}"
         case Restart(container):
             return f"start {container} again"
-        case Create() | Listen() | Start():
-            return "start the scheduler that is asked for"
+        case Create():
+            return "create the container that is asked for"
+        case Listen():
+            return "listen to what it writes"
+        case Start():
+            return "start it"
         case AwaitAttachment():
             return "wait until the kernel runs it"
         case ProveKept():

@@ -28,6 +28,7 @@ from schedkit.model.host.attachment import (
     is_released,
     judge_start,
     left_in_kernel,
+    plan_ejection,
 )
 from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.owners import Owner, OwnerKind
@@ -260,6 +261,40 @@ def test_a_kernel_is_free_when_it_runs_its_own_and_nobody_holds_an_old_one(
 def test_a_scheduler_that_outlives_its_container_is_named() -> None:
     assert left_in_kernel(seen()) is None
     assert "still runs fifo" in refusal(left_in_kernel(seen(State.ENABLED, hold=Hold.NOBODY))).what
+
+
+OURS_KEPT = Snapshot(KernelState(State.ENABLED, "fifo", 5), Proof(Hold.MAP, INSIDE, map_id=3))
+
+
+def orphan(seq: int | None, map_id: int = 3) -> Snapshot:
+    return Snapshot(KernelState(State.ENABLED, "fifo", seq), Proof(Hold.NOBODY, map_id=map_id))
+
+
+@pytest.mark.parametrize(
+    ("seen", "kept", "is_ejected"),
+    [
+        pytest.param(orphan(5), OURS_KEPT, True, id="what was proved to be ours"),
+        pytest.param(orphan(None), OURS_KEPT._replace(kernel=orphan(None).kernel), True, id="by its map"),
+        pytest.param(orphan(7), OURS_KEPT, False, id="others came and went"),
+        pytest.param(orphan(None, 4), OURS_KEPT, False, id="a kernel that does not count, and another map"),
+        pytest.param(orphan(7), None, False, id="nothing was proved, and others came"),
+        pytest.param(orphan(5), None, False, id="nothing was proved, and it came while ours was started"),
+        pytest.param(orphan(4), None, False, id="nothing was proved, and it was there before"),
+        pytest.param(orphan(None), None, False, id="nothing was proved, and the kernel does not count"),
+    ],
+)
+def test_only_what_is_proved_to_be_ours_is_ejected_and_what_else_nobody_holds_is_named(
+    seen: Snapshot, kept: Snapshot | None, is_ejected: bool
+) -> None:
+    decision = plan_ejection(seen, kept)
+
+    assert decision == (Eject() if is_ejected else left_in_kernel(seen))
+    assert decision is not None
+
+
+def test_what_a_process_holds_is_neither_ejected_nor_named() -> None:
+    assert plan_ejection(seen(State.ENABLED, STRANGER, Hold.MAP), OURS_KEPT) is None
+    assert plan_ejection(seen(), OURS_KEPT) is None
 
 
 @pytest.mark.parametrize(

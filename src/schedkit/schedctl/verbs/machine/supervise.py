@@ -91,7 +91,7 @@ def command(settings: Settings, container: str | None, grace_s: float) -> Answer
 
 def stay(supervision: Supervision) -> Ending | None:
     """Stay with a scheduler until its end; None: we were interrupted, and have stopped it."""
-    tell(f"staying with {supervision.container.name}")
+    supervision.tell(f"staying with {supervision.container.name}")
     with interrupted_once():
         try:
             return supervision.await_end()
@@ -137,10 +137,11 @@ def find(
     driver: str,
     word: str | None,
     grace_s: float,
+    tell: Callable[[str], None] = tell,
 ) -> Supervision:
     """The container that is meant by the word, or the only one; `runtimes` are those that are there then."""
     log_seq = kernel.log().last_seq
-    answering, look = _answered(kernel, runtimes, driver)
+    answering, look = _answered(kernel, runtimes, driver, tell)
     chosen = choose(look, word)
     if isinstance(chosen, Refused):
         kind = NothingThere if is_idle(look) else Problem
@@ -150,7 +151,10 @@ def find(
 
 
 def _answered(
-    kernel: Kernel, runtimes: Callable[[], Mapping[str, Runtime]], driver: str
+    kernel: Kernel,
+    runtimes: Callable[[], Mapping[str, Runtime]],
+    driver: str,
+    tell: Callable[[str], None],
 ) -> tuple[Mapping[str, Runtime], Snapshot]:
     """The runtimes, and a look for which the one answered that has, or may have, what is attached."""
     began, is_told = kernel.now(), False
@@ -174,6 +178,7 @@ class Supervision:
 
     def __init__(self, machine: Machine, watched: Watched) -> None:
         self._machine, self._kernel, self._watched = machine, machine.kernel, watched
+        self.tell = machine.tell
         self._life = machine.kernel.life(watched.container.pid)
 
     @property
@@ -248,7 +253,7 @@ class Supervision:
         except NotAnsweringError as error:
             if not self._program_ends():
                 raise
-            self._machine.tell(f"its container may still be there: {_words(error)}")
+            self.tell(f"its container may still be there: {_words(error)}")
             self._remove(None)
 
     def _told(self, course: Course, *, is_gone: bool) -> Ending:

@@ -19,6 +19,7 @@ import pytest
 
 from rig.base import polling
 from rig.builders.looks import held
+from rig.runtimes.fakeruntime import FakeRuntime
 from rig.runtimes.image_contents import UNSIGNED
 from schedkit.kernel import ownership
 from schedkit.model.catalog import Entry, Listed, Needs
@@ -157,7 +158,9 @@ def test_words_since_a_container_began_are_the_kernels_and_its_own(tmp_path: Pat
     def found(*, minutes_ago: int) -> tuple[str, str]:
         began = datetime.now(UTC) - timedelta(minutes=minutes_ago)
         one = RUNNING._replace(started_at=began)
-        return why_detached.find(tmp_path, {"podman": Writing()}, one)  # type: ignore[dict-item]  # it only writes
+        runtime = FakeRuntime()
+        runtime.have(one, wrote=("farewell",))
+        return why_detached.find(tmp_path, {"podman": runtime}, one)
 
     assert found(minutes_ago=1) == ("fifo: runnable task stall", "farewell")
     assert found(minutes_ago=-1) == ("", "farewell")
@@ -175,14 +178,6 @@ def test_when_a_program_began_is_asked_of_the_kernel_since_clocks_are_set(tmp_pa
     assert began / 1e6 == pytest.approx(time.monotonic() - 60, abs=5)
 
 
-class Writing:
-    """A runtime whose containers wrote one line."""
-
-    def logs(self, container: str, *, tail: int) -> Iterator[Output]:
-        assert (container, tail > 0) == (ID, True)
-        yield Output(Stream.STDERR, b"farewell\n")
-
-
 def test_a_runtime_that_is_there_and_does_not_answer_is_a_warning() -> None:
     assert status.answer(IDLE._replace(problems=("containerd sleeps",)), "podman").warnings == (
         "containerd sleeps",
@@ -190,18 +185,6 @@ def test_a_runtime_that_is_there_and_does_not_answer_is_a_warning() -> None:
 
 
 # Which runtimes are asked
-
-
-class Silent:
-    """A runtime that never answers."""
-
-    name = "Podman"
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def containers(self) -> tuple[Container, ...]:
-        raise self._error
 
 
 @pytest.mark.parametrize(
@@ -214,23 +197,19 @@ class Silent:
 def test_a_runtime_that_is_not_installed_is_no_problem_but_a_silent_one_is(
     error: Exception, problems: tuple[str, ...], tmp_path: Path
 ) -> None:
-    look = snapshot.look(ThisKernel(tmp_path), {"podman": Silent(error)})  # type: ignore[dict-item]  # it only fails
+    runtime = FakeRuntime()
+    runtime.failing["containers"] = error
+
+    look = snapshot.look(ThisKernel(tmp_path), {"podman": runtime})
 
     assert (look.containers, look.problems) == (None, problems)
-
-
-class Empty:
-    """A runtime that answers, and has nothing."""
-
-    def containers(self) -> tuple[Container, ...]:
-        return ()
 
 
 @pytest.mark.parametrize(("answering", "silent"), [("podman", "containerd"), ("containerd", "podman")])
 def test_a_runtime_without_a_socket_has_not_said_whose_its_containers_are(
     answering: str, silent: str, tmp_path: Path
 ) -> None:
-    look = snapshot.look(ThisKernel(tmp_path), {answering: Empty()})  # type: ignore[dict-item]  # all that is asked for
+    look = snapshot.look(ThisKernel(tmp_path), {answering: FakeRuntime()})
 
     assert (look.containers, look.problems, look.silent) == ((), (), (silent,))
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from rig.runtimes.fakeruntime import FakeRuntime
 from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.actions import CLEAR, Create, Plan
 from schedkit.model.host.containers import Container, ContainerState
@@ -19,6 +20,7 @@ from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import parse_reference
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.runtimes.errors import RefusedError
+from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import wiring
 from schedkit.schedctl.change.container_spec import Order, specify
@@ -45,11 +47,11 @@ def test_what_is_stopped_gets_the_time_that_was_said() -> None:
     assert (machine.wanted.timeout_s, machine.grace_s, machine.wanted.spec.name) == (7, 60, "fifo-2")
 
 
-class Refusing:
+def refusing() -> dict[str, Runtime]:
     """A runtime that creates nothing."""
-
-    def create(self, spec: Spec) -> Container:
-        raise RefusedError(f"no {spec.name}", "ask another")
+    runtime = FakeRuntime()
+    runtime.failing["create"] = RefusedError("no fifo", "ask another")
+    return {"podman": runtime}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_that_privileges_may_be_too_few_is_told_before_the_start_fails_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(wiring, "ROOT", tmp_path)
-    asked, runtimes = Asked(Chosen(FIFO, None), order, None), cast("Any", {"podman": Refusing()})
+    asked, runtimes = Asked(Chosen(FIFO, None), order, None), refusing()
     launch = Launch(asked, "podman", runtimes, READY, Spec(admission=UNSIGNED, name="fifo", image="image"))
     host = Snapshot(KernelState(State.DISABLED))
 
@@ -80,7 +82,7 @@ def test_nothing_is_made_before_the_container_that_needs_it(
 ) -> None:
     monkeypatch.setattr(wiring, "ROOT", tmp_path)
     sockets = tmp_path / "var/run/scx"
-    asked, runtimes = Asked(Chosen(FIFO, None), Order(), None), cast("Any", {"podman": Refusing()})
+    asked, runtimes = Asked(Chosen(FIFO, None), Order(), None), refusing()
     spec = specify(asked.chosen, Order(), FOUND, image="x", admission=UNSIGNED, policy=None, root=tmp_path)
     launch = Launch(asked, "podman", runtimes, READY, spec)
 
