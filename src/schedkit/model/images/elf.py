@@ -53,7 +53,7 @@ def parse_program(data: bytes) -> Program:
     """Read the file's headers; raises `InvalidProgram` for whatever is no 64-bit ELF program."""
     try:
         return _parse(data)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise InvalidProgram("its headers point to places outside of it") from error
 
 

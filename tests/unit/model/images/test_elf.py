@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedkit.model.images.elf import InvalidProgram, parse_program
@@ -64,6 +64,7 @@ def test_anything_else_is_refused_with_the_reason(data: bytes, complaint: str) -
 
 
 @given(st.lists(st.tuples(st.integers(0, 4095), st.integers(0, 255)), min_size=1, max_size=8))
+@example(damage=[(415, 128)])  # a segment beyond all that can be addressed
 def test_a_damaged_program_is_read_or_refused(damage: list[tuple[int, int]]) -> None:
     damaged = bytearray(PYTHON[:4096] + bytes(4096))
     for place, value in damage:
