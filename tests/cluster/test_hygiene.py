@@ -16,7 +16,7 @@ from rig.base.processes import Process
 _TESTS = Path(__file__).parent.parent
 _KEEP_A_CLUSTER = """
 import signal
-from rig import controlplane, fakenodes
+from rig.cluster import controlplane, fakenodes
 with controlplane.running("hygiene", fake_nodes=True) as cluster, fakenodes.running(cluster, 1):
     print(f"folder={cluster.folder}", flush=True)
     signal.pause()

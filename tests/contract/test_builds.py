@@ -16,7 +16,7 @@ from rig.runtimes import images
 _TESTS = Path(__file__).parents[1]
 _STARTED_S = 120
 _ENDED_S = 1.5  # a compiler that is left alone ends by itself later: that would prove nothing
-_BUILDS = "from rig import images; images.probe()"
+_BUILDS = "from rig.runtimes import images; images.probe()"
 
 
 @pytest.fixture

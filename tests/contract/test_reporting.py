@@ -121,7 +121,7 @@ def test_the_list_makes_ci_fail(sessions: Sessions) -> None:
 def test_a_plugin_may_name_the_remedy_for_a_test_it_skips(sessions: Sessions) -> None:
     source = """
 import pytest
-from rig import reporting
+from rig.session import reporting
 from rig.base.errors import Unavailable
 
 def test_it(request):
@@ -263,7 +263,7 @@ def whole_session_s(done: Done) -> float:
 def test_what_nobody_offers_is_named_and_ci_is_content(sessions: Sessions) -> None:
     source = """
 import pytest
-from rig import reporting
+from rig.session import reporting
 from rig.base.errors import Unavailable
 
 def test_good(): pass
@@ -282,7 +282,7 @@ def test_it(request, number):
 
 
 def test_notes_of_rigs_are_shown_once(sessions: Sessions) -> None:
-    source = "from rig import reporting\ndef test_it():\n    reporting.note('kernel 7.x is 7.2')\n"
+    source = "from rig.session import reporting\ndef test_it():\n    reporting.note('kernel 7.x is 7.2')\n"
 
     done = sessions.run({"unit/test_a.py": source, "unit/test_b.py": source})
 
@@ -420,6 +420,6 @@ def await_file(path: Path) -> None:
 
 def test_a_note_without_a_session_is_nobodys_business() -> None:
     """Rigs that a person starts by hand have no summary."""
-    words = [sys.executable, "-c", "from rig import reporting\nreporting.note('kernel 7.x is 7.2')\n"]
+    words = [sys.executable, "-c", "from rig.session import reporting\nreporting.note('kernel 7.x is 7.2')\n"]
 
     subprocess.run(words, env=os.environ | {"PYTHONPATH": str(RIG_FOLDER)}, check=True, timeout=TIMEOUT_S)

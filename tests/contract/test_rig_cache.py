@@ -19,7 +19,7 @@ TESTS = Path(__file__).parents[1]
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from rig import cache
+from rig.base import cache
 folder = Path(sys.argv[1])
 
 def build(scratch):
@@ -119,7 +119,7 @@ def is_waiting_for_a_lock(pid: int) -> bool:
 
 
 def test_a_lock_ends_with_the_block_and_with_its_process(tmp_path: Path, environment: dict[str, str]) -> None:
-    hold = "import os\nfrom rig import cache\nwith cache.locked('x'):\n    os.kill(os.getpid(), 9)\n"
+    hold = "import os\nfrom rig.base import cache\nwith cache.locked('x'):\n    os.kill(os.getpid(), 9)\n"
     subprocess.run([sys.executable, "-c", hold], env=environment, check=False, timeout=30)
 
     with cache.locked("x"):

@@ -18,7 +18,7 @@ from rig.build import debian
 TESTS = Path(__file__).parents[1]
 ASK_FOR_LISTS = """
 import sys
-from rig import debian
+from rig.build import debian
 from rig.base.errors import Unavailable
 try:
     debian.Suite(sys.argv[1]).packages("hello")
@@ -27,7 +27,7 @@ except Unavailable as reason:
 """
 ASK_FOR_KEY = """
 import sys
-from rig import debian
+from rig.build import debian
 print(debian.Suite(sys.argv[1]).key("tools", ["podman"]))
 """
 DAY_S = 24 * 3600
@@ -285,7 +285,7 @@ def test_a_package_that_is_gone_from_the_mirror_is_looked_for_in_fresh_lists(
     machine.has_fetched("sid", INDEX)
     unpack = """
 from pathlib import Path
-from rig import debian
+from rig.build import debian
 from rig.base.errors import RigError
 try:
     debian.Suite("sid").unpack("headers", ["linux-libc-dev"], Path("unpacked"), needs=False)

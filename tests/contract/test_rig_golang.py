@@ -21,7 +21,7 @@ TESTS = Path(__file__).parents[1]
 BUILD = """
 import sys
 from pathlib import Path
-from rig import golang
+from rig.build import golang
 print(golang.build("thing", Path(sys.argv[1])))
 """
 # stands for a Go that is new enough; its compilers, as real ones, are in a group of their own. It writes into

@@ -108,7 +108,7 @@ def test_a_guest_of_their_own_is_booted_by_tests_after_all_that_share_one(pytest
 
 BESIDE = """
 import os, pytest
-from rig import reporting
+from rig.session import reporting
 from rig.base.errors import Unavailable
 pytestmark = pytest.mark.own_guest
 def test_where():
@@ -140,7 +140,8 @@ def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_boots_guests_itself_runs_beside_and_the_session_tells_what_came_of_it(
     pytester: pytest.Pytester,
 ) -> None:
-    pid = "import os\nfrom rig import reporting\ndef test_it(): reporting.note(f'in front: {os.getpid()}')\n"
+    note = "def test_it(): reporting.note(f'in front: {os.getpid()}')\n"
+    pid = f"import os\nfrom rig.session import reporting\n{note}"
 
     done = run_beside(pytester, beside=BESIDE, front=pid)
 
@@ -177,7 +178,7 @@ def test_a_process_beside_that_dies_fails_the_rest_of_its_module_alone(pytester:
 def test_what_must_be_alone_comes_when_nothing_runs_beside(pytester: pytest.Pytester) -> None:
     alone = """
 import os, pytest
-from rig import processes
+from rig.base import processes
 pytestmark = [pytest.mark.own_guest, pytest.mark.alone]
 def test_alone(): assert processes.descendants(os.getpid()) == {os.getpid()}
 """

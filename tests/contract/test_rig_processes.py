@@ -32,7 +32,7 @@ signal.pause()
 """
 OWNER = """
 import signal
-from rig import processes
+from rig.base import processes
 print(processes.run_folder("owned"), flush=True)
 signal.pause()
 """
@@ -190,7 +190,7 @@ def test_a_command_in_a_tree_takes_its_daemons_along(mark: str, root: None) -> N
 def test_who_may_not_mount_is_told_what_is_missing() -> None:
     """Containers often run as root without the capability; `setpriv` takes it away."""
     ask = """
-from rig import processes
+from rig.base import processes
 from rig.base.errors import Unavailable
 try:
     processes.require_mounts("a part", "its mounts need root")
@@ -229,7 +229,7 @@ def test_a_sweeper_waits_while_a_folder_gets_its_owner(own_cache: Path, tmp_path
     """To make the folder and to lock it are two steps."""
     about_to_be_owned = own_cache / "run" / "vm-new"
     about_to_be_owned.mkdir(parents=True)
-    sweep = "from rig import processes\nprint(processes.sweep())\n"
+    sweep = "from rig.base import processes\nprint(processes.sweep())\n"
     with cache.locked("run"):
         sweeper = Process([sys.executable, "-c", sweep], log=tmp_path / "sweeper.log")
         polling.until(lambda: is_waiting_for_a_lock(sweeper.pid), "the sweeper waits")

@@ -25,7 +25,7 @@ OFTEN_S = 0.02
 RIG = """
 import signal, sys
 from pathlib import Path
-from rig import hangups
+from rig.base import hangups
 
 def end(*_):
     Path("told").touch()
