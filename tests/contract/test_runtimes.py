@@ -217,7 +217,7 @@ class TestContainerd:
 _STARTS_AND_WAITS = """
 import sys
 from pathlib import Path
-from rig.{module} import {runtime}
+from rig.runtimes.{module} import {runtime}
 runtime = {runtime}(Path(sys.argv[1]))
 runtime.start()
 print(*runtime.pids(), flush=True)
