@@ -14,6 +14,7 @@ from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation
 from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, decide
+from schedkit.model.deploy.quantities import amounts
 from schedkit.model.report.fleet import survey
 from schedkit.model.report.plan import Action, Plan, RecordEvent, WriteStatus, plan_report
 
@@ -76,7 +77,9 @@ def _with_defaults(document: Any) -> Any:
         is_bare = not any(mark in container["image"] for mark in ":@")
         container.setdefault("imagePullPolicy", "Always" if moves or is_bare else "IfNotPresent")
         container.setdefault("terminationMessagePolicy", "File")
-        container.setdefault("resources", {})
+        resources = container.setdefault("resources", {})
+        for kind in resources.keys() & {"requests", "limits"}:
+            resources[kind] = {name: str(each) for name, each in amounts(resources[kind]).items()}
     return document
 
 
