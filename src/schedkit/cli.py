@@ -70,7 +70,7 @@ class VerbGroup(click.Group):
         module, _, attribute = self._verbs[cmd_name].target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{self._verbs[cmd_name].target} is no click command")
+            raise TypeError(f"{self._verbs[cmd_name].target} is not a click command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -79,7 +79,7 @@ class VerbGroup(click.Group):
             if self._verbs:
                 formatter.write_dl([(name, verb.summary) for name, verb in self._verbs.items()])
             else:
-                formatter.write_text("None yet.")
+                formatter.write_text("No commands yet.")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Verbs from the table, so that completing one imports none; and flags."""
@@ -120,7 +120,7 @@ class VerbGroup(click.Group):
         if command is None or not any(flag in option.opts for option in command.get_params(ctx)):
             return None
         right = f"{ctx.command_path} {verb} {flag}"
-        return click.UsageError(f"{flag} is a flag of {verb} and stands behind it: `{right}`.", ctx)
+        return click.UsageError(f"{flag} belongs to {verb} and comes after it: `{right}`.", ctx)
 
     def _describe_unknown(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 - few are ever told

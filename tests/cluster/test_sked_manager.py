@@ -254,7 +254,7 @@ def test_a_daemon_set_of_somebody_else_is_never_taken_over_and_made_when_it_is_g
     schedexts.create(nodeSelector=nowhere)
 
     taken = schedexts.await_reason("Accepted", "NameTaken")
-    assert "has no owner: delete it, or give the SchedExt another name" in taken["message"]
+    assert "has no owner: delete the DaemonSet, or give the SchedExt another name" in taken["message"]
     assert cluster.client.get(f"{path}/scx")["spec"] == theirs["spec"]
 
     cluster.client.delete(f"{path}/scx")

@@ -132,7 +132,7 @@ def test_privileges_taken_by_a_mutating_policy_are_reported_until_they_are_left_
     schedexts.create(nodeSelector=nodes)
 
     found = schedexts.await_reason("Deployed", "PrivilegesRemoved")
-    assert "an admission policy took the container's privileges: exempt this namespace" in found["message"]
+    assert "an admission policy removed the container's privileges: exempt this namespace" in found["message"]
 
     cluster.client.delete(f"{POLICIES}/mutatingadmissionpolicybindings/{schedexts.namespace}")
 

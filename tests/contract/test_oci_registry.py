@@ -77,7 +77,7 @@ def test_a_blob_over_the_limit_is_not_fetched(
     image = push(registry)
     layer = manifests.parse_manifest(client.resolve(_tagged(image)).data).layers[0]
 
-    with pytest.raises(TooLarge, match=rf"has {layer.size} bytes; {layer.size - 1} is the most"):
+    with pytest.raises(TooLarge, match=rf"has {layer.size} bytes; the limit is {layer.size - 1}"):
         client.blob(_repository(image), layer, limit=layer.size - 1)
 
 

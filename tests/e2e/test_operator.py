@@ -187,7 +187,7 @@ def test_an_unsigned_image_reaches_no_node(stage: Stage) -> None:
 
     refused = stage.schedexts.await_reason("Accepted", "Untrusted", _NAME)
 
-    assert "nobody has signed" in refused["message"]
+    assert "is not signed" in refused["message"]
     assert stage.stays_without_daemon_set(for_s=2)
 
 

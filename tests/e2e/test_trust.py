@@ -180,7 +180,7 @@ def test_what_is_signed_attaches_and_what_is_not_leaves_it_attached(
     enforcing.apply("signed", sched=enforcing.push("fifo", "v2", sign=False))
     refused = enforcing.await_reason("signed", "Accepted", "Untrusted")
 
-    assert "nobody has signed" in refused["message"]
+    assert "is not signed" in refused["message"]
     assert (operator.site.state(), operator.attaches()) == ("enabled", attaches)
 
     operator.cluster.apply(config_map({**rules, "rules.yaml": "mode: warn\n"}), namespace=NAMESPACE)
@@ -204,8 +204,8 @@ def test_a_verifier_that_hangs_crashes_raves_or_eats_memory_leaves_the_manager_a
         for name in ("crashes", "raves", "eats", "hangs")
     }
 
-    assert "it ended by signal 6" in words["crashes"]
-    assert "its answer is not one" in words["raves"]
+    assert "it was ended by signal 6" in words["crashes"]
+    assert "its answer cannot be understood" in words["raves"]
     assert "it ended with code 1" in words["eats"]
     assert "it did not end within" in words["hangs"]
     assert watch.report("manager and hostile verifiers") < _BOTH_MIB

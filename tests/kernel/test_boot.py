@@ -95,7 +95,7 @@ class Machine:
 
     def await_supervisor(self, container: str) -> None:
         """Before that, a signal would end it before it could do anything about it."""
-        self._await(lambda: f"staying with {container}" in self.journal(), f"{container} is supervised")
+        self._await(lambda: f"watching {container}" in self.journal(), f"{container} is supervised")
 
     def _await(self, is_reached: Callable[[], bool], what: str) -> None:
         try:
@@ -140,7 +140,7 @@ def test_the_chosen_scheduler_is_attached_at_boot(machine: Machine) -> None:
     machine.await_active()
 
     assert machine.kernel() == ("enabled", "rig_fifo")
-    assert "the kernel runs rig_fifo, of container fifo" in machine.journal()
+    assert "the kernel runs rig_fifo from container fifo" in machine.journal()
 
 
 def test_a_humans_sysrq_is_not_undone(attached: Machine) -> None:
@@ -151,7 +151,7 @@ def test_a_humans_sysrq_is_not_undone(attached: Machine) -> None:
     assert attached.await_end() == ["failed", "exit-code"]
     assert attached.shows("NRestarts") == ["0"]
     assert (attached.kernel(), attached.enable_seq()) == (("disabled", ""), attachments)
-    assert "fifo was ejected by a human, with SysRq-S" in attached.journal()
+    assert "fifo was ejected by hand, with SysRq-S" in attached.journal()
 
 
 def test_an_image_that_is_gone_leaves_the_kernels_own_scheduler_and_a_failed_unit(idle: Machine) -> None:
@@ -190,7 +190,7 @@ def test_a_unit_is_not_active_because_an_ejected_program_goes_on(idle: Machine) 
     idle("echo S > /proc/sysrq-trigger")
 
     assert idle.await_end() == ["failed", "exit-code"]
-    assert "lingering was ejected by a human, with SysRq-S" in idle.journal()
+    assert "lingering was ejected by hand, with SysRq-S" in idle.journal()
     assert (idle.kernel(), idle.containers()) == (("disabled", ""), "")
 
 

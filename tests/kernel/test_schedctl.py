@@ -81,7 +81,7 @@ def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str)
     assert kernel() == OWN
 
     ran = done(call(machine, "run", signedimages.reference("fifo")))
-    assert ran == "the kernel runs rig_fifo, of container fifo\n"
+    assert ran == "the kernel runs rig_fifo from container fifo\n"
     assert kernel() == ("enabled", "rig_fifo")
 
     status = json.loads(done(call(machine, "status", "-o", "json")))
@@ -95,7 +95,7 @@ def test_every_verb_does_what_the_kernel_confirms(machine: Machine, driver: str)
     assert kernel() == ("enabled", "rig_fifo")
 
     switched = done(call(machine, "switch", signedimages.reference("alias")))
-    assert switched.startswith("the kernel runs totally_different, of container alias, instead of fifo; ")
+    assert switched.startswith("the kernel runs totally_different from container alias, instead of fifo; ")
     assert (kernel(), machine.containers()) == (("enabled", "totally_different"), ["alias"])
 
     assert done(call(machine, "stop")) == "stopped alias; the kernel runs its own scheduler\n"

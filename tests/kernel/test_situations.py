@@ -124,7 +124,7 @@ def test_a_signed_scheduler_takes_the_place_of_another_and_a_reset_ends_it(machi
     switched = machine.schedctl("switch", signedimages.reference("alias"), "--timeout=90")
     assert switched.code == 0, switched.stderr
     assert switched.stdout.startswith(
-        "the kernel runs totally_different, of container alias, instead of fifo; "
+        "the kernel runs totally_different from container alias, instead of fifo; "
     )
     assert (schedext.state(), schedext.ops()) == ("enabled", "totally_different")
     assert machine.containers() == ["alias"]
@@ -138,7 +138,7 @@ def test_a_signed_scheduler_takes_the_place_of_another_and_a_reset_ends_it(machi
 def test_with_the_least_privileges_it_attaches_as_well(machine: Machine) -> None:
     ran = run_well(machine, "fifo", "--least-privilege")
 
-    assert ran.stdout == "the kernel runs rig_fifo, of container fifo\n"
+    assert ran.stdout == "the kernel runs rig_fifo from container fifo\n"
     assert effective_capabilities(process_of(machine)) == {"CAP_PERFMON", "CAP_BPF"}
     assert said_by(machine)[:2] == (0, "running")
 
@@ -155,9 +155,9 @@ def effective_capabilities(pid: int) -> set[str]:
 def test_an_ops_name_unlike_the_images_is_no_mismatch(machine: Machine) -> None:
     ran = run_well(machine, "alias")
 
-    assert ran.stdout == "the kernel runs totally_different, of container alias\n"
+    assert ran.stdout == "the kernel runs totally_different from container alias\n"
     assert schedext.ops() == "totally_different"
-    assert said_by(machine) == (0, "running", "the kernel runs totally_different, of container alias")
+    assert said_by(machine) == (0, "running", "the kernel runs totally_different from container alias")
 
 
 # Schedulers that fail
@@ -312,7 +312,7 @@ def test_an_orphan_is_named_as_nobodys_and_stays_until_it_is_ejected(machine: Ma
 
     # its map is registered still, and has the name of the next one: that one's owner is proved all the same
     assert "removing what rig_orphan has left in the kernel\n" in run_well(machine, "orphan").stderr
-    assert said_by(machine) == (0, "running", "the kernel runs rig_orphan, of container orphan")
+    assert said_by(machine) == (0, "running", "the kernel runs rig_orphan from container orphan")
     assert machine.schedctl("stop").code == 0
     assert (schedext.state(), machine.containers()) == ("disabled", [])
 
@@ -331,7 +331,7 @@ def test_a_stranger_keeps_the_kernel_and_is_named(machine: Machine, launcher: La
     assert (status["owner"]["kind"], status["owner"]["pid"]) == ("foreign", stranger.pid)
     assert refused.code == 1
     assert "Error: the kernel runs totally_different already\n" in refused.stderr
-    assert f"end that one first: `kill {stranger.pid}`" in refused.stderr
+    assert f"end that scheduler first: `kill {stranger.pid}`" in refused.stderr
     assert forced.code == 1
     assert "fifo was not attached: its program ended (exit code 1)" in forced.stderr
     assert "attach failed: Device or resource busy" in forced.stderr
@@ -403,7 +403,7 @@ def test_beside_several_what_an_ended_container_left_is_named_and_a_reset_ends_a
 
     assert (code, status) == (2, "multiple-managed")
     assert (
-        "the kernel runs totally_different, of container fifo, which has ended and left a process" in message
+        "the kernel runs totally_different from container fifo, which has ended and left a process" in message
     )
     assert (reset.code, schedext.state(), machine.containers()) == (0, "disabled", []), reset.stderr
 
@@ -441,9 +441,9 @@ def test_one_of_ours_and_one_of_the_go_schedctl_are_counted_together_in_both_run
 
         assert (code, status) == (2, "multiple-managed")
         assert (
-            "container fifo, container slow, and the kernel runs the scheduler of container fifo" in message
+            "container fifo, container slow), and the kernel runs the scheduler of container fifo" in message
         )
-        assert (unclear.code, "several containers are meant" in unclear.stderr) == (1, True)
+        assert (unclear.code, "it is not clear which container is meant" in unclear.stderr) == (1, True)
         assert chosen.code == 0, chosen.stderr
         assert (ours.containers(), others.containers()) == (["fifo"], [])
         assert said_by(ours)[:2] == (0, "running")

@@ -34,7 +34,7 @@ def test_nothing_is_run(machine: Machine) -> None:
 
     assert (refused.code, refused.stdout) == (1, "")
     assert refused.stderr.startswith("Error: this kernel has no sched_ext\n  why:  ")
-    assert "\n  next: `schedctl doctor` says what it lacks\n" in refused.stderr
+    assert "\n  next: `schedctl doctor` says what the kernel lacks\n" in refused.stderr
     assert (machine.containers(), machine.images()) == ([], [])
 
 

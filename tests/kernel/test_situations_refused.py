@@ -82,7 +82,7 @@ def test_a_disk_that_is_full_is_named_and_keeps_nothing_of_the_image(machine: Ma
     with machine.full_disk():
         failed = machine.run("alias")
 
-    assert_refused(machine, failed, "has no disk space left", "make room where it keeps its images")
+    assert_refused(machine, failed, "has no disk space left", "free disk space where it keeps its images")
     assert machine.images() == []
 
 
@@ -135,7 +135,7 @@ def test_without_root_nothing_changes_and_what_is_needed_is_said(machine: Machin
     stop = machine.schedctl.as_user(NOBODY, "stop")
     doctor = machine.schedctl.as_user(NOBODY, "doctor", "-o", "json")
 
-    assert_refused(machine, run, "is not for this user", "run as root")
+    assert_refused(machine, run, "this user may not use", "run as root")
     assert_refused(machine, stop, "run as root")
     failed = {each["id"]: each["remediation"] for each in doctor.answer["checks"] if is_blocking(each)}
     assert (doctor.code, list(failed)) == (

@@ -111,7 +111,7 @@ def done(result: Result) -> Result:
 
 def test_a_switch_replaces_what_runs_and_reports_the_gap_by_the_kernels_log(schedctl: Schedctl) -> None:
     first = done(schedctl.launch("switch", "fifo"))
-    assert "the kernel runs rig_fifo, of container fifo; nothing of ours ran before" in first.stdout
+    assert "the kernel runs rig_fifo from container fifo; schedkit ran nothing before" in first.stdout
     before = schedext.enable_seq()
 
     switched = json.loads(done(schedctl.launch("switch", "alias", "-o", "json")).stdout)
@@ -261,7 +261,7 @@ def test_a_reset_removes_what_an_orphan_that_a_human_ejected_has_left(
 
     told, reset, again = (done(schedctl("reset", *words)).stdout for words in (["--dry-run"], ["--yes"], []))
 
-    assert told.splitlines()[0] == "would remove what rig_orphan, which was ejected, has left in the kernel"
+    assert told.splitlines()[0] == "would remove what the ejected scheduler rig_orphan has left in the kernel"
     assert reset == "the kernel runs its own scheduler\n"
     assert again == "nothing to do: the kernel runs its own scheduler\n"
 

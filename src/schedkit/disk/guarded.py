@@ -22,7 +22,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Unguarded(OSError):  # noqa: N818 - a state of the folder
     """Somebody else could write there; the message says where."""
 
-    remedy = "give the file and every folder above it to root alone"
+    remedy = "make root the owner of the file and of every folder above it, and let only root write to them"
 
 
 class Linked(Unguarded):
@@ -55,7 +55,8 @@ def read_obeyed(file: Path, size: int) -> bytes:
     except OSError as error:
         if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
             raise
-        what = "a link, and root follows none" if Path(error.filename).is_symlink() else "not a folder"
+        is_link = Path(error.filename).is_symlink()
+        what = "a link, and root does not follow links" if is_link else "not a folder"
         raise Linked(f"{error.filename} is {what}") from error
 
 
@@ -86,7 +87,7 @@ def _regular(descriptor: int, path: Path) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is not a file", str(path))
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def _open(folder: Path, *, make: bool = False) -> int:
@@ -117,4 +118,4 @@ def _check(found: os.stat_result, path: Path, *, is_last: bool) -> None:
     # in a sticky folder, such as /tmp, nobody renames what others own
     is_sticky = bool(found.st_mode & stat.S_ISVTX) and not is_last
     if found.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
-        raise Unguarded(f"{path} can be written to by others; take that right from them with chmod go-w")
+        raise Unguarded(f"{path} can be written to by other users; remove that right with chmod go-w")

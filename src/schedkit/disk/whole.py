@@ -38,7 +38,7 @@ def _entered(parent: int, name: str, path: Path, *, make: bool) -> int:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise OSError(f"{path} is a link, or no folder; links are not followed") from error
+            raise OSError(f"{path} is a link or not a folder; links are not followed") from error
         raise
 
 

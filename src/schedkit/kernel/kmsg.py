@@ -36,7 +36,7 @@ def read(root: Path, *, after_seq: int = -1) -> LogReading:
     try:
         content, lost = _drain(root / "dev/kmsg")
     except OSError as error:
-        return LogReading(problem=f"the kernel's log cannot be read ({error.strerror}): root may read it")
+        return LogReading(problem=f"the kernel's log cannot be read ({error.strerror}): run as root")
     reading = interpret(parse(content), after_seq=after_seq)
     problem = "the kernel's log was overwritten while it was read" if lost else ""
     return reading._replace(problem=problem)

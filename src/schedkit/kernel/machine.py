@@ -57,7 +57,7 @@ def describe(*, config: Path | None, btf: Path | None) -> KernelFacts:
 
 def _given(path: Path, content: bytes) -> Config:
     """The config in a file that somebody named: there must be something in it."""
-    problem = f"{path} is no config of a kernel" if path.is_file() else f"{path} cannot be read"
+    problem = f"{path} is not a kernel config" if path.is_file() else f"{path} cannot be read"
     found = _parsed(content, str(path), is_found_by_libbpf=False)
     return found or Config({}, str(path), is_found_by_libbpf=False, problem=problem)
 

@@ -70,14 +70,14 @@ def _scan(proc: Path) -> _Scan:
 def _gaps(denied: list[int], *, is_cut_off: bool) -> Iterator[str]:
     if denied:
         others = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
-        yield f"process {denied[0]}{others} cannot be looked into: CAP_SYS_PTRACE is needed"
+        yield f"process {denied[0]}{others} cannot be inspected: CAP_SYS_PTRACE is needed"
     if is_cut_off:
-        yield "there are too many processes and open files to look at all of them"
+        yield "there are too many processes and open files to inspect them all"
 
 
 def _unseen(pid: int, error: OSError) -> str:
     """Trouble of our own, such as too many open files, must not look like the end of a process."""
-    return f"process {pid} could not be looked into: {error.strerror}"
+    return f"process {pid} could not be inspected: {error.strerror}"
 
 
 def _pids(proc: Path, gaps: list[str]) -> list[int]:
@@ -186,4 +186,4 @@ def _blind_spots(proc: Path) -> Iterator[str]:
     if namespace != _FIRST_NAMESPACE:
         yield "only processes of this container are visible: the host's process namespace is needed"
     elif not (proc / "1").exists():
-        yield "processes of others are hidden: root sees them"
+        yield "processes of other users are hidden: run as root"

@@ -36,7 +36,7 @@ def read(root: Path) -> MapsReading:
     """Every sched_ext scheduler that is loaded, attached or not, and every link; needs CAP_SYS_ADMIN."""
     layouts = types.layouts(root)
     if not layouts:
-        return MapsReading(problem=f"{root / types.RUNNING} does not say what a scheduler looks like")
+        return MapsReading(problem=f"{root / types.RUNNING} does not describe sched_ext schedulers")
     try:
         maps = [_map(map_id, layouts) for map_id in _ids(_MAP_GET_NEXT_ID)]
         links = frozenset(_ids(_LINK_GET_NEXT_ID))
@@ -90,7 +90,7 @@ def _ids(command: int) -> Iterator[int]:
             return
         current = struct.unpack_from("=I", answer, 4)[0]
         yield current
-    raise OSError(errno.E2BIG, f"there are more than {_MAX_IDS}")
+    raise OSError(errno.E2BIG, f"there are more than {_MAX_IDS} BPF objects")
 
 
 def _map(map_id: int, layouts: Sequence[Layout]) -> SchedulerMap | int | None:
@@ -156,7 +156,7 @@ def _bpf(command: int, attributes: bytes) -> bytes:
 def _call(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, f"schedkit does not know bpf(2) on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"schedkit does not support bpf(2) on {os.uname().machine}")
     libc = ctypes.CDLL(None, use_errno=True)
     result: int = libc.syscall(number, command, attributes, len(attributes))
     if result < 0:

@@ -55,7 +55,7 @@ def _read_state(folder: Path) -> tuple[State, str, bool]:
         return state, problem, state is not State.UNKNOWN
     state = parsing.state(text)
     is_known = state is not State.UNKNOWN
-    problem = "" if is_known else f"{path} says {text.strip()[:64]!r}, a word that schedkit does not know"
+    problem = "" if is_known else f"{path} says {text.strip()[:64]!r}, which schedkit does not know"
     return state, problem, True
 
 
@@ -64,7 +64,7 @@ def _without_state(folder: Path, error: OSError) -> tuple[State, str]:
     if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
         return State.UNKNOWN, f"{folder / 'state'} cannot be read: {error.strerror}"
     if not folder.parent.is_dir():
-        return State.UNKNOWN, f"{folder.parent} is not there: is /sys mounted?"
+        return State.UNKNOWN, f"{folder.parent} does not exist: is /sys mounted?"
     return State.ABSENT, ""
 
 

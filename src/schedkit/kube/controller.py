@@ -189,7 +189,7 @@ def _raise_if_ended(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         if task.done():
             task.result()
-            raise RuntimeError(f"{task.get_name()} ended by itself")
+            raise RuntimeError(f"{task.get_name()} ended unexpectedly")
 
 
 async def _cancel(tasks: Sequence[asyncio.Future[None]]) -> None:

@@ -90,7 +90,7 @@ class Codec(Generic[T]):
         """The object, to be kept among many: what it has in common with others is shared with them."""
         found = self.one(body)
         if found.metadata is None or not found.metadata.name:
-            raise DecodeError(f"{self._resource}: an object has no metadata.name to know it by")
+            raise DecodeError(f"{self._resource}: an object has no metadata.name")
         self._share(found)
         return found
 
@@ -99,7 +99,7 @@ class Codec(Generic[T]):
         try:
             raw = _RAW_LIST.decode(body)
         except msgspec.MsgspecError as error:
-            raise DecodeError(f"the list of {self._resource} is none: {error}") from error
+            raise DecodeError(f"the answer is not a list of {self._resource}: {error}") from error
         items: list[T] = []
         misfits: dict[Key, str] = {}
         for each in raw.items or ():
@@ -118,7 +118,7 @@ class Codec(Generic[T]):
                 raise errors.failure(status.code or 500, status)
             return self._change(raw)
         except msgspec.MsgspecError as error:
-            raise DecodeError(f"a line of the watch of {self._resource} is no event: {error}") from error
+            raise DecodeError(f"a line in the watch of {self._resource} is not an event: {error}") from error
 
     def _change(self, raw: _RawEvent) -> Event[T]:
         if raw.type == "BOOKMARK":

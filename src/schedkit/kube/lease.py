@@ -78,8 +78,8 @@ class Terms:
     def __post_init__(self) -> None:
         if not 0 < 2 * self.retry_s <= self.act_s < _REQUESTS_END * self.lease_s:
             raise ValueError(
-                f"{self} leaves no room: retry_s twice must fit in act_s, "
-                f"and act_s must be below {_REQUESTS_END} of lease_s"
+                f"{self} does not work: act_s must be at least twice retry_s, "
+                f"and below {_REQUESTS_END} times lease_s"
             )
 
 
@@ -172,7 +172,7 @@ class Elector:
 
     def _why_lost(self) -> str:
         if self._renewed_at == float("-inf"):
-            return "was deleted, and could not be made anew"
+            return "was deleted and could not be created again"
         return f"was not renewed for {self._terms.act_s:.0f} s"
 
     async def release(self) -> None:

@@ -84,9 +84,9 @@ class Resource(Generic[T]):
     def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
         """Where the API serves that object, or the whole collection without a name."""
         if namespace and not self.namespaced:
-            raise ValueError(f"{self} has no namespaces, yet {namespace!r} was given: leave it out")
+            raise ValueError(f"{self} is not namespaced: leave out the namespace {namespace!r}")
         if name and self.namespaced and not namespace:
-            raise ValueError(f"{self} lives in namespaces: say in which one {name!r} is")
+            raise ValueError(f"{self} is namespaced: give the namespace of {name!r}")
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
         rest = "".join(f"/{quote(part, safe='')}" for part in (self.plural, name, subresource) if part)

@@ -66,7 +66,7 @@ class _Deadline:
         """Seconds that an exchange may take from now on; raise when there are none, or the fence says no."""
         limit_s = min(self.attempt_s, fence(), self.left_s)
         if limit_s <= 0:  # which aiohttp takes for no limit at all
-            raise UnavailableError("nothing was sent: the time for it was over before", acted=False)
+            raise UnavailableError("the request was not sent: its time had already run out", acted=False)
         return limit_s
 
 
@@ -209,9 +209,7 @@ class Transport:
             async with asyncio.timeout(limit_s):
                 token = await self._connection.credentials.token()
         except TimeoutError as error:
-            words = (
-                f"there was no token for {self._connection.address} in time: is its credential program stuck?"
-            )
+            words = f"no token for {self._connection.address} came in time: is its credential program stuck?"
             raise UnavailableError(words, acted=False) from error
         return {"Authorization": f"Bearer {token}"} if token else {}
 

@@ -155,8 +155,8 @@ def _describe_unknown(catalog: Mapping[str, Listed], word: str) -> str:
     near = nearest(word, catalog)
     guess = f"Did you mean {' or '.join(repr(name) for name in near)}? " if near else ""
     return (
-        f"no scheduler is called {word!r}. {guess}`schedctl list` shows all names; an image is written with"
-        " its registry, such as ghcr.io/schedkit/scx_rusty"
+        f"no scheduler is called {word!r}. {guess}`schedctl list` shows all names; write an image with its"
+        " registry, such as ghcr.io/schedkit/scx_rusty"
     )
 
 
@@ -191,7 +191,8 @@ def _parse_name(name: str) -> str:
     try:
         return msgspec.convert(name if name.isprintable() else "", Name)
     except msgspec.ValidationError as error:
-        message = f"{name!r} is no name: use small letters, digits and '_.-' inside, at most 63"
+        form = "use at most 63 small letters and digits, with '_', '.' and '-' only in between"
+        message = f"{name!r} is not a valid name: {form}"
         raise InvalidCatalog(message) from error
 
 

@@ -102,7 +102,7 @@ def refusal(runtime: str, doing: str, said: str) -> ContainerRuntimeError:
     """The error for a refusal in the runtime's own words."""
     said = said.strip() or "it gave no reason"
     if "no space left on device" in said:
-        hint = "make room where it keeps its images, then try again"
+        hint = "free disk space where it keeps its images, then try again"
         return DiskFullError(f"{runtime} has no disk space left for {doing}: {said}", hint)
     return RefusedError(
         f"{runtime} refused {doing}: {said}", f"its log may say more about it (`{_LOGS[runtime]}`)"
@@ -114,21 +114,21 @@ def not_started(runtime: str, container: str, said: str) -> ContainerRuntimeErro
     found = refusal(runtime, f"to start {container}", said)
     if isinstance(found, DiskFullError):
         return found
-    hint = "see whether the image is meant for this machine, and what its entry point needs"
+    hint = "check that the image is for this machine, and what its entry point needs"
     return StartError(f"{runtime} could not start {container}: {said}", hint)
 
 
 def no_such_container(runtime: str, container: str) -> NoSuchContainerError:
     """The error for a name that a runtime does not know."""
     return NoSuchContainerError(
-        f"{runtime} has no container {container}", "`schedctl ps` lists those there are"
+        f"{runtime} has no container {container}", "`schedctl ps` lists the containers"
     )
 
 
 def still_there(runtime: str, container: str) -> StillThereError:
     """The error for a container that SIGKILL does not end."""
-    hint = "see what its processes wait for (`ps -eo pid,stat,wchan:32,args`), then try again"
-    return StillThereError(f"{runtime} has killed {container}, and it is still there", hint)
+    hint = "check what its processes wait for (`ps -eo pid,stat,wchan:32,args`), then try again"
+    return StillThereError(f"{runtime} killed {container}, but it is still there", hint)
 
 
 _LOGS = {"Podman": "journalctl -u podman", "containerd": "journalctl -u containerd"}

@@ -61,7 +61,7 @@ def whole_layer(image: ImageContent, layer: Descriptor) -> Iterator[bytes]:
         what = "longer" if left < 0 else f"{left} bytes shorter"
         raise BrokenImageError(f"layer {layer.digest} of {image.reference} is {what} than announced", _AGAIN)
     if f"sha256:{digest.hexdigest()}" != layer.digest:
-        problem = f"the bytes of layer {layer.digest} of {image.reference} are not those of its digest"
+        problem = f"the bytes of layer {layer.digest} of {image.reference} do not match its digest"
         raise BrokenImageError(problem, _AGAIN)
 
 

@@ -17,7 +17,7 @@ def connect(path: Path, runtime: str) -> socket.socket:
     """A connection to the runtime that listens there."""
     start = f"install it, start it (`systemctl start {_UNITS[runtime]}`), or name its socket with --socket"
     if len(bytes(path)) > _PATH_LIMIT_BYTES:
-        raise NoSocketError(f"{path} is too long for a socket's path", "give a shorter one, or a link to it")
+        raise NoSocketError(f"{path} is too long for a socket's path", "give a shorter path, or a link to it")
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_CONNECT_TIMEOUT_S)
     try:
@@ -27,10 +27,10 @@ def connect(path: Path, runtime: str) -> socket.socket:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             raise NoSocketError(f"{runtime} has no socket at {path}", start) from error
         if isinstance(error, PermissionError):
-            raise NotPermittedError(f"{path} is not for this user", "run as root") from error
+            raise NotPermittedError(f"this user may not use {path}", "run as root") from error
         raise NotAnsweringError(f"{runtime} does not answer at {path}: {_reason(error)}", start) from error
     return connection
 
 
 def _reason(error: OSError) -> str:
-    return "nobody listens there" if isinstance(error, ConnectionRefusedError) else str(error)
+    return "no program listens there" if isinstance(error, ConnectionRefusedError) else str(error)

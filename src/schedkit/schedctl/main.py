@@ -13,47 +13,52 @@ from schedkit.schedctl.settings.table import Settings
 
 VERBS: dict[str, Verb] = {
     "run": Verb(
-        "schedkit.schedctl.verbs.machine.run:command", "Run a scheduler, until the kernel confirms it."
+        "schedkit.schedctl.verbs.machine.run:command",
+        "Run a scheduler, and wait until the kernel confirms it.",
     ),
     "switch": Verb(
-        "schedkit.schedctl.verbs.machine.switch:command", "Replace the scheduler that runs, or keep it."
+        "schedkit.schedctl.verbs.machine.switch:command",
+        "Replace the running scheduler; it comes back if the new one fails.",
     ),
     "status": Verb(
-        "schedkit.schedctl.verbs.machine.status:command", "Show what the kernel runs, and whose it is."
+        "schedkit.schedctl.verbs.machine.status:command",
+        "Show which scheduler the kernel runs, and who owns it.",
     ),
-    "ps": Verb("schedkit.schedctl.verbs.machine.ps:command", "List the containers of schedkit's."),
-    "logs": Verb("schedkit.schedctl.verbs.machine.logs:command", "Show what a scheduler wrote."),
+    "ps": Verb("schedkit.schedctl.verbs.machine.ps:command", "List schedkit's containers."),
+    "logs": Verb("schedkit.schedctl.verbs.machine.logs:command", "Show a scheduler's output."),
     "stop": Verb(
-        "schedkit.schedctl.verbs.machine.stop:command", "Stop a scheduler, until the kernel has let go of it."
+        "schedkit.schedctl.verbs.machine.stop:command",
+        "Stop a scheduler, and wait until the kernel has let go of it.",
     ),
     "reset": Verb("schedkit.schedctl.verbs.machine.reset:command", "Go back to the kernel's own scheduler."),
     "pull": Verb(
         "schedkit.schedctl.verbs.images.pull:command", "Fetch a scheduler's image, to run it later."
     ),
     "supervise": Verb(
-        "schedkit.schedctl.verbs.machine.supervise:command", "Stay with a scheduler until its end."
+        "schedkit.schedctl.verbs.machine.supervise:command", "Watch a scheduler until it ends, and say why."
     ),
     "doctor": Verb(
         "schedkit.schedctl.verbs.machine.doctor:command", "Check whether this machine can run schedulers."
     ),
-    "list": Verb("schedkit.schedctl.verbs.catalog.list:command", "List the schedulers of the catalog."),
+    "list": Verb("schedkit.schedctl.verbs.catalog.list:command", "List the schedulers in the catalog."),
     "versions": Verb("schedkit.schedctl.verbs.images.versions:command", "List the versions of a scheduler."),
     "info": Verb(
         "schedkit.schedctl.verbs.images.info:command", "Show what is known about a scheduler's image."
     ),
     "verify": Verb("schedkit.schedctl.verbs.images.verify:command", "Verify who signed an image."),
-    "trust": Verb("schedkit.schedctl.verbs.trust:group", "Show whom this machine trusts, or refresh it."),
+    "trust": Verb(
+        "schedkit.schedctl.verbs.trust:group", "Show whom this machine trusts, or update the trusted root."
+    ),
     "mirror": Verb(
-        "schedkit.schedctl.verbs.images.mirror:command", "Copy images with their signatures to another place."
+        "schedkit.schedctl.verbs.images.mirror:command",
+        "Copy images and their signatures to a registry or folder.",
     ),
     "package": Verb(
-        "schedkit.schedctl.verbs.images.package:command", "Make an image of a scheduler's program."
+        "schedkit.schedctl.verbs.images.package:command", "Make an image from a scheduler's program."
     ),
     "catalog": Verb("schedkit.schedctl.verbs.catalog:group", "Show, update or publish the catalog."),
     "config": Verb("schedkit.schedctl.verbs.config:command", "Show every setting, and where it came from."),
-    "completion": Verb(
-        "schedkit.schedctl.verbs.completion:command", "Print what completes commands in a shell."
-    ),
+    "completion": Verb("schedkit.schedctl.verbs.completion:command", "Print a script for shell completion."),
 }
 
 
@@ -64,6 +69,6 @@ VERBS: dict[str, Verb] = {
 def main(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - click passes what the table declares
     """Choose and watch the sched_ext scheduler of this machine's kernel.
 
-    `schedctl config` shows the variable and the key of configuration files that decide the same as a flag.
+    `schedctl config` shows the environment variable and the configuration key for each flag.
     """
     ctx.obj = Settings(**flags)

@@ -59,11 +59,11 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
     )
 
 
-@click.command("manager", epilog="A flag on the command line counts more than its environment variable.")
+@click.command("manager", epilog="A flag on the command line overrides its environment variable.")
 @_flag("--kubeconfig", "File that says how to reach the API server.", type=click.Path(path_type=Path))
-@_flag("--context", "Context of the kubeconfig, if not the current one.")
-@_flag("--namespace", "Namespace of the lease. That of the pod, or of the context, if left out.", "-n")
-@_switch("--leader-elect", "Act only while holding the lease, so that one of several acts.", default=False)
+@_flag("--context", "Context of the kubeconfig. The current context if left out.")
+@_flag("--namespace", "Namespace of the lease. The pod's or the context's namespace if left out.", "-n")
+@_switch("--leader-elect", "Act only with the lease, so that only one manager acts.", default=False)
 @_flag(
     "--health-probe-bind-address",
     "Where /healthz and /readyz are served; 0: nowhere.",
@@ -78,52 +78,52 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
     default="0",
     show_default=True,
 )
-@_switch("--metrics-secure", "Serve metrics over HTTPS, to those who may read them.", default=True)
+@_switch("--metrics-secure", "Serve metrics over HTTPS, only to clients that may read them.", default=True)
 @_flag(
     "--metrics-cert-path",
-    "Folder with tls.crt and tls.key for metrics. A certificate is made if left out.",
+    "Folder with tls.crt and tls.key for metrics. If left out, a certificate is made.",
     type=click.Path(path_type=Path),
 )
 @_switch("--enable-http2", "Accepted for old manifests; servers speak HTTP/1.1 only.", default=False)
 @_flag(
     "--trust-mode",
-    "The least that becomes of images that nobody trusted has signed, whatever the rules say.",
+    "Lowest mode for images without a trusted signature; rules may only be stricter.",
     type=_MODE,
     default="off",
     show_default=True,
 )
 @_flag(
     "--default-trust-mode",
-    "What becomes of such images while --trust-config has no rules, unless --trust-mode is stricter.",
+    "Mode for images without a trusted signature while there are no rules, if stricter than --trust-mode.",
     type=_MODE,
     default="off",
     show_default=True,
 )
 @_flag(
     "--trust-config",
-    "Folder with the administrator's rules.yaml, or trust.yaml as it was called. Read again when it changes.",
+    "Folder with the administrator's rules.yaml (formerly trust.yaml). Read again when it changes.",
     type=click.Path(path_type=Path),
 )
 @_flag(
     "--trust-interval",
-    "Seconds until a tag is looked at again; outages are retried sooner at first, then later.",
+    "Seconds until a tag is checked again; outages are retried sooner at first, then later.",
     type=click.FloatRange(min=1),
     default=600,
     show_default=True,
 )
 @_flag("--registry-auth", "File with logins, as Docker and Podman write it.", type=click.Path(path_type=Path))
-@_flag("--registry-ca", "Authorities that registries may use.", type=click.Path(path_type=Path))
-@_flag("--insecure-registry", "A registry that is asked without TLS.", multiple=True, metavar="HOST")
+@_flag("--registry-ca", "CA certificates to trust for registries.", type=click.Path(path_type=Path))
+@_flag("--insecure-registry", "A registry to use without TLS.", multiple=True, metavar="HOST")
 @_flag(
     "--log-format",
-    "How logs look. auto: as text in a terminal, otherwise as JSON.",
+    "Format of the logs. auto: text in a terminal, otherwise JSON.",
     type=click.Choice(["auto", "json", "text"]),
     default="auto",
     show_default=True,
 )
 @_flag(
     "--log-level",
-    "What is worth a line.",
+    "The lowest level that is logged.",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,

@@ -26,33 +26,36 @@ class Permission:
 
 EVERYWHERE = (
     Permission(
-        GROUP, PLURAL, ("get", "list", "watch"), "what users ask for; `get` tells whether they still do"
+        GROUP,
+        PLURAL,
+        ("get", "list", "watch"),
+        "what users ask for; `get` tells whether a SchedExt still exists",
     ),
-    Permission(GROUP, f"{PLURAL}/status", ("update",), "the answer to it"),
+    Permission(GROUP, f"{PLURAL}/status", ("update",), "the state of each SchedExt"),
     Permission(
         GROUP,
         f"{PLURAL}/finalizers",
         ("update",),
-        "OwnerReferencesPermissionEnforcement asks it of whoever makes a DaemonSet that a SchedExt owns",
+        "OwnerReferencesPermissionEnforcement demands it to create a DaemonSet that a SchedExt owns",
     ),
     Permission(
         "apps",
         "daemonsets",
         ("get", "list", "watch", "create", "patch", "delete"),
-        "one for each SchedExt; `get` looks at one of the same name that is not ours",
+        "one for each SchedExt; `get` looks at a DaemonSet of the same name that sked did not make",
     ),
     Permission("", "pods", ("list", "watch"), "how the schedulers are doing"),
-    Permission("", "nodes", ("list", "watch"), "for the ownership of nodes to come; nothing reads them yet"),
+    Permission("", "nodes", ("list", "watch"), "for the planned ownership of nodes; not read yet"),
     Permission("", "events", ("list", "watch"), "why the pods of a DaemonSet are refused"),
-    Permission("events.k8s.io", "events", ("create", "patch"), "one for each changed answer, then its count"),
+    Permission("events.k8s.io", "events", ("create", "patch"), "one per changed condition, then its count"),
     Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
-    Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "whether they may have them"),
+    Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "whether they may read metrics"),
 )
 """In all namespaces: users choose where their SchedExts live."""
 
 IN_OWN_NAMESPACE = (
     # a request to create an object does not name it, so that it cannot be limited to a name
-    Permission("coordination.k8s.io", "leases", ("create",), "the first manager of a cluster"),
+    Permission("coordination.k8s.io", "leases", ("create",), "the first manager creates the lease"),
     Permission(
         "coordination.k8s.io",
         "leases",

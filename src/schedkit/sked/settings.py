@@ -59,7 +59,7 @@ def parse_bool(text: str) -> bool:
     for value, words in _WORDS.items():
         if text in words:
             return value
-    raise ValueError(f"{text!r} is neither true nor false: write one of them")
+    raise ValueError(f"{text!r} is neither true nor false: write true or false")
 
 
 def parse_address(text: str) -> Address | None:
@@ -69,5 +69,5 @@ def parse_address(text: str) -> Address | None:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r} is no address: write host:port, :port for every address, or 0 for none")
+        raise ValueError(f"{text!r} is not an address: write host:port, :port for all addresses, 0 for off")
     return Address(host or None, int(port))

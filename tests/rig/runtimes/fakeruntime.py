@@ -116,7 +116,7 @@ class FakeRuntime:
             raise ImageMissingError(f"{self.name} does not have {spec.image}", "load it first")
         with self._changed:
             if any(each.container.name == spec.name for each in self._records.values()):
-                hint = "remove that one, or choose another name"
+                hint = "remove that container, or choose another name"
                 raise NameTakenError(f"{self.name} has another container named {spec.name}", hint)
             made = Container(
                 f"{next(self._ids):064x}",

@@ -18,7 +18,7 @@ COMMANDS = ("schedctl", "sked")
 WRONG_USAGE = 64
 LOST_OUTPUT = 74
 FIRST_LINE = {
-    "schedctl": "run         Run a scheduler, until the kernel confirms it.",
+    "schedctl": "run         Run a scheduler, and wait until the kernel confirms it.",
     "sked": "manager  Run the operator.",
 }
 

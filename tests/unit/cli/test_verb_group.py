@@ -106,5 +106,5 @@ def test_a_failure_of_a_verb_is_not_taken_for_lost_output(group: VerbGroup) -> N
 def test_a_verb_that_is_no_command_is_a_mistake_of_ours_not_of_the_user(group: VerbGroup) -> None:
     broken = VerbGroup("tool", verbs={"status": Verb("verb_on_disk:click", "Not a command.")})
 
-    with pytest.raises(TypeError, match="verb_on_disk:click is no click command"):
+    with pytest.raises(TypeError, match="verb_on_disk:click is not a click command"):
         broken.get_command(click.Context(broken), "status")

@@ -171,4 +171,4 @@ def test_a_log_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_log_that_nobody_may_read_is_a_problem_and_no_exception(tmp_path: Path) -> None:
-    assert "root may read it" in kmsg.read(tmp_path).problem
+    assert "run as root" in kmsg.read(tmp_path).problem

@@ -94,7 +94,7 @@ def test_a_folder_that_is_roots_alone_is_not_taken_for_nothing(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(None, "cannot be read"), (b"PNG", "is no config of a kernel"), (b"", "is no config")],
+    [(None, "cannot be read"), (b"PNG", "is not a kernel config"), (b"", "is not a kernel config")],
 )
 def test_a_wrong_file_is_not_taken_for_no_file(tmp_path: Path, content: bytes | None, problem: str) -> None:
     if content is not None:

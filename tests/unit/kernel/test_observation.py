@@ -128,4 +128,4 @@ def test_schedulers_that_change_faster_than_we_look_have_an_unknown_owner(machin
     observation = observe(machine.root, gather=machine.witness(MINI, then=replace))
 
     assert observation.proof.hold is Hold.UNKNOWN
-    assert "faster than we can look" in observation.proof.reason
+    assert "faster than they can be observed" in observation.proof.reason

@@ -136,7 +136,7 @@ def test_trouble_of_our_own_is_a_gap_and_not_the_end_of_a_process(proc: Proc, sp
 
     found = proc.gather(SchedulerMap(13, "rusty"))
 
-    assert found.gaps == ("process 77 could not be looked into: Too many levels of symbolic links",)
+    assert found.gaps == ("process 77 could not be inspected: Too many levels of symbolic links",)
     assert found.processes == ()
 
 
@@ -186,7 +186,7 @@ def test_processes_that_cannot_be_looked_into_are_a_gap(secret: str) -> None:
 
         gaps = proc.gather().gaps
 
-    assert gaps == ("process 77 cannot be looked into: CAP_SYS_PTRACE is needed",)
+    assert gaps == ("process 77 cannot be inspected: CAP_SYS_PTRACE is needed",)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
@@ -200,7 +200,7 @@ def test_of_several_that_cannot_be_looked_into_one_is_named_and_the_others_are_c
 
         (gap,) = proc.gather().gaps
 
-    assert re.match(r"process 7[789] and 2 more cannot be looked into: CAP_SYS_PTRACE", gap)
+    assert re.match(r"process 7[789] and 2 more cannot be inspected: CAP_SYS_PTRACE", gap)
 
 
 LAYOUT = Layout(value_size=128, name_at=64, sub_cgroup_at=16)
@@ -223,4 +223,4 @@ def test_a_maps_value_tells_the_schedulers_name_and_how_it_is_held(
 
 
 def test_without_types_no_map_is_looked_at(tmp_path: Path) -> None:
-    assert "does not say what a scheduler looks like" in structops.read(tmp_path).problem
+    assert "does not describe sched_ext schedulers" in structops.read(tmp_path).problem

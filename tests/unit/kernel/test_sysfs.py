@@ -62,7 +62,7 @@ def test_an_unknown_word_is_quoted(tmp_path: Path) -> None:
     reading = sysfs.read(tree(tmp_path, {"state": "prepping\n"}))
 
     assert (reading.state, reading.is_moving) == (State.UNKNOWN, True)
-    assert "says 'prepping', a word that schedkit does not know" in reading.problem
+    assert "says 'prepping', which schedkit does not know" in reading.problem
 
 
 def test_a_state_that_cannot_be_read_is_unknown_and_not_absent(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_where_the_api_serves_a_resource(path: str, expected: str) -> None:
 
 
 def test_a_namespace_too_many_or_too_few_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no namespaces"):
+    with pytest.raises(ValueError, match="is not namespaced"):
         NODES.path(namespace="a")
-    with pytest.raises(ValueError, match="lives in namespaces"):
+    with pytest.raises(ValueError, match="is namespaced"):
         THINGS.path(name="x")
 
 
@@ -149,7 +149,7 @@ def test_an_object_without_a_name_is_left_out_of_its_list_with_a_clear_message()
     page = codec(THINGS).page(b'{"metadata":{"resourceVersion":"1"},"items":[{"spec":{}}]}')
 
     assert page.items == []
-    assert page.misfits == {NAMELESS: "things.example.com: an object has no metadata.name to know it by"}
+    assert page.misfits == {NAMELESS: "things.example.com: an object has no metadata.name"}
 
 
 def test_the_index_follows_an_object_that_moves_and_goes() -> None:

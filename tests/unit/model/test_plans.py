@@ -165,7 +165,7 @@ def test_a_rollout_is_told_of_what_is_deployed_and_of_what_is_on_its_way() -> No
     spec = msgspec.structs.replace(known.schedext.spec, sched="x:v2")
     changed = replace(known, schedext=msgspec.structs.replace(known.schedext, spec=spec))
 
-    words = "the DaemonSet's controller has not seen the last change yet"
+    words = "the DaemonSet controller has not seen the last change yet"
     assert [event.message for event in events(changed)] == [
         f"Deployed is False: {words}",
         f"Progressing is True: {words}",

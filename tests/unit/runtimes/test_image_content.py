@@ -62,7 +62,7 @@ def test_a_layer_is_never_read_ahead_of_who_takes_it(image: ImageContent) -> Non
     [
         pytest.param(lambda layer: layer[:-1], "1 bytes shorter", id="too short"),
         pytest.param(lambda layer: layer + b"x", "longer", id="too long"),
-        pytest.param(lambda layer: b"x" + layer[1:], "not those of its digest", id="changed"),
+        pytest.param(lambda layer: b"x" + layer[1:], "do not match its digest", id="changed"),
     ],
 )
 def test_no_archive_is_finished_around_a_broken_layer(

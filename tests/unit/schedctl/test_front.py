@@ -212,9 +212,9 @@ def test_what_is_not_needed_is_told_from_what_is_not_known(tmp_path: Path) -> No
         for name in ("scx_rusty", "scx_lavd", "scx_p2dq")
     )
 
-    assert "not the kernel's configuration in /boot" in rusty
+    assert "not needed: the kernel's configuration in /boot" in rusty
     assert "the kernel's configuration in /boot" in lavd
-    assert "not the kernel's configuration in /boot" not in lavd
+    assert "not needed: the kernel's configuration in /boot" not in lavd
     assert "a kernel with CONFIG_KALLSYMS_ALL" in p2dq
     assert "/run/scx" not in p2dq
 
@@ -262,7 +262,7 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
     done = schedctl("--catalog", str(own), "list", home=tmp_path)
 
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Error: {own} is not obeyed\n  why:  {own} can be written to by others")
+    assert done.stderr.startswith(f"Error: {own} is not used\n  why:  {own} can be written to by other users")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at every folder on the way")
@@ -274,23 +274,23 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
             Problem(
                 "cannot use {home}/tpyo",
                 why="No such file or directory",
-                remedy="see whether the path is right",
+                remedy="check the path",
             ),
         ),
-        ("folder", Problem("cannot use {home}/folder", why="it is not a file")),
-        ("pipe", Problem("cannot use {home}/pipe", why="it is not a file")),
+        ("folder", Problem("cannot use {home}/folder", why="it is not a regular file")),
+        ("pipe", Problem("cannot use {home}/pipe", why="it is not a regular file")),
         (
             "link",
             Problem(
-                "{home}/link is not obeyed",
-                why="{home}/link is a link, and root follows none",
+                "{home}/link is not used",
+                why="{home}/link is a link, and root does not follow links",
                 remedy="name the file itself",
             ),
         ),
         (
             "file/own.json",
             Problem(
-                "{home}/file/own.json is not obeyed",
+                "{home}/file/own.json is not used",
                 why="{home}/file is not a folder",
                 remedy="name the file itself",
             ),

@@ -108,9 +108,9 @@ def test_who_is_not_root_is_told_so_before_a_runtime_is_started_in_vain() -> Non
         ("info rusty", "Did you mean 'scx_rusty'?"),
         ("run scx_rusty:1.1.4", "A version is chosen with a flag: `scx_rusty --version 1.1.4`"),
         ("run scx_rusty --preset fast", "leave --preset out"),
-        ("package ./nothing --image registry.example/x:1", "see whether the path is right"),
+        ("package ./nothing --image registry.example/x:1", "check the path"),
         ("--layout ./nothing info scx_rusty", "`schedctl mirror NAME --to oci:FOLDER`"),
-        ("--catalog ./nothing list", "see whether the path is right"),
+        ("--catalog ./nothing list", "check the path"),
     ],
 )
 def test_a_wrong_word_is_told_with_the_right_one(words: str, expected: str, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_wrong_word_is_told_with_the_right_one(words: str, expected: str, tmp_
     [
         (
             "--output json status",
-            "--output is a flag of status and stands behind it: `schedctl status --output`.",
+            "--output belongs to status and comes after it: `schedctl status --output`.",
         ),
         ("--otput json status", "No such option '--otput'."),
         ("--output json", "No such option '--output'."),

@@ -109,9 +109,7 @@ def test_addresses_are_read_as_go_reads_them(text: str, read: Address | None) ->
 
 @pytest.mark.parametrize("text", ["8081", "host", ":", ":http", ":65536", "", "-1"])
 def test_what_is_no_address_is_refused_with_its_forms(text: str) -> None:
-    assert "write host:port, :port for every address, or 0 for none" in refusal(
-        f"--metrics-bind-address={text}"
-    )
+    assert "write host:port, :port for all addresses, 0 for off" in refusal(f"--metrics-bind-address={text}")
 
 
 def test_a_mistyped_flag_is_refused_with_the_nearest() -> None:

@@ -51,7 +51,7 @@ def test_the_table_has_every_key_and_no_other() -> None:
     for prefix, document in places.items():
         with pytest.raises(InvalidPolicy) as refused:
             parse_policy(document, lambda _: b"", parse_pattern)
-        known += [f"{prefix}{name}" for name in str(refused.value).partition("known are ")[2].split(", ")]
+        known += [f"{prefix}{name}" for name in str(refused.value).partition("keys are ")[2].split(", ")]
 
     assert sorted(re.findall(r"^\| `([^`]+)` \|", POLICIES, re.MULTILINE)) == sorted(known)
 

@@ -27,31 +27,31 @@ class Reason(StrEnum):
     OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
 
     # Accepted, Deployed and Ready
-    NAME_TAKEN = "NameTaken"  # a DaemonSet of that name belongs to somebody else
+    NAME_TAKEN = "NameTaken"  # a DaemonSet of that name has another owner, or no owner
     OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
     DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
 
     # Accepted, Verified, Deployed and Ready
     NOT_ALLOWED = "NotAllowed"  # the administrator's rules exclude the image or the namespace
     POLICY_UNREADABLE = "PolicyUnreadable"  # the administrator's rules cannot be read: nothing new may run
-    UNTRUSTED = "Untrusted"  # the image is not signed by anybody who is trusted
+    UNTRUSTED = "Untrusted"  # the image is not signed by a trusted signer
     REGISTRY_UNREACHABLE = "RegistryUnreachable"  # the registry does not say who signed the image
-    VERIFIER_FAILED = "VerifierFailed"  # verification broke off; it is tried again
-    VERIFYING = "Verifying"  # signatures are being looked at
+    VERIFIER_FAILED = "VerifierFailed"  # verification failed midway; it is tried again
+    VERIFYING = "Verifying"  # signatures are being verified
 
     # Verified
-    VERIFIED = "Verified"  # somebody who is trusted signed the image
-    TAG_MOVED = "TagMoved"  # what runs is verified, and its tag names another image by now
-    NOT_PINNED = "NotPinned"  # pods run, or may run, another image than the one that was verified
-    VERIFICATION_OFF = "VerificationOff"  # nobody looks at signatures
+    VERIFIED = "Verified"  # a trusted signer signed the image
+    TAG_MOVED = "TagMoved"  # the running image is verified, but its tag now names another image
+    NOT_PINNED = "NotPinned"  # pods run, or may run, an image other than the verified image
+    VERIFICATION_OFF = "VerificationOff"  # signatures are not verified
 
     # Deployed and Ready: what is wrong on the worst node, from here on the worst first
     PODS_REFUSED = "PodsRefused"  # pods cannot be created: Pod Security or another policy refuses them
-    PRIVILEGES_REMOVED = "PrivilegesRemoved"  # a mutating policy took the container's privileges
+    PRIVILEGES_REMOVED = "PrivilegesRemoved"  # a mutating policy removed the container's privileges
     IMAGE_PULL_FAILED = "ImagePullFailed"  # a node cannot pull the image
     CONTAINER_REFUSED = "ContainerRefused"  # a node cannot make the container
     CRASHING = "Crashing"  # the scheduler's process ends again and again
-    POD_FAILED = "PodFailed"  # a node has given the pod up
+    POD_FAILED = "PodFailed"  # a node has given up the pod
     POD_PENDING = "PodPending"  # a pod fits on no node
     NODE_SILENT = "NodeSilent"  # a pod is not ready any more: its node does not answer
     NO_NODES = "NoNodes"  # no node matches
@@ -70,8 +70,8 @@ class Reason(StrEnum):
     # Progressing
     STARTING = "Starting"  # pods are being started
     UP_TO_DATE = "UpToDate"  # every pod is made from the current spec
-    LEGACY_TEMPLATE = "LegacyTemplate"  # pods are those of the Go sked, and stay until the spec changes
-    BLOCKED = "Blocked"  # nothing can be done before something else is
+    LEGACY_TEMPLATE = "LegacyTemplate"  # the Go sked made the pods; they stay until the spec changes
+    BLOCKED = "Blocked"  # nothing can be done until another condition changes
 
     # Deployed, Progressing and Ready
     SUSPENDED = "Suspended"  # the user wants nothing to run
@@ -121,7 +121,7 @@ def no(reason: Reason, message: str) -> Finding:
 
 
 def unknown(reason: Reason, message: str) -> Finding:
-    """There is no answer, and why."""
+    """The answer is Unknown."""
     return Finding(ConditionStatus.UNKNOWN, reason, message)
 
 
@@ -137,7 +137,7 @@ def condition(kind: ConditionType, finding: Finding, generation: int) -> Conditi
 
 
 def legible(words: str) -> str:
-    """On one line, and with nothing in it that a terminal would obey or show in another order."""
+    """The text on one line, without characters that a terminal would obey or show in another order."""
     one_line = " ".join(words.split())
     return "".join(each if each.isprintable() else _UNPRINTABLE for each in one_line)
 
@@ -145,7 +145,7 @@ def legible(words: str) -> str:
 def carry_dates(
     previous: Iterable[Condition], computed: Iterable[Condition], now: datetime
 ) -> tuple[Condition, ...]:
-    """Keep the date of every answer that did not change; others get this moment, in whole seconds."""
+    """Keep the date of each unchanged answer; a changed answer gets the current time, in whole seconds."""
     before = {each.type: each for each in previous}
     moment = now.replace(microsecond=0)
     return tuple(
@@ -155,5 +155,5 @@ def carry_dates(
 
 
 def _since(before: Condition | None, after: Condition) -> datetime | None:
-    """Since when the answer is this one; None: since now."""
+    """When the answer last changed; None: just now."""
     return before.last_transition_time if before and before.status == after.status else None

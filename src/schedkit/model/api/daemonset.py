@@ -1,4 +1,4 @@
-"""DaemonSets as far as they are ours: the fields that `deploy.render` writes, and no others.
+"""The fields of a DaemonSet that `deploy.render` writes, and no others.
 
 What is read into these types is compared with what was rendered, so a field that is not here is never
 touched: a hand-added annotation, a DNS policy or an init container stays.
@@ -12,7 +12,7 @@ from schedkit.model.api.schema import ApiType
 
 
 class OwnerReference(ApiType, frozen=True):
-    """Whom an object belongs to."""
+    """The owner of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -23,24 +23,24 @@ class OwnerReference(ApiType, frozen=True):
 
 
 class OwnedMeta(ObjectMeta, frozen=True):
-    """What identifies an object, and whom it belongs to."""
+    """Identity and owners of an object."""
 
     owner_references: tuple[OwnerReference, ...] = ()
 
     @property
     def controller(self) -> OwnerReference | None:
-        """Who manages the object; None: nobody does."""
+        """The owner that manages the object; None: it has no manager."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class LabelledMeta(OwnedMeta, frozen=True):
-    """What identifies an object, whom it belongs to, and what it is found by."""
+    """Identity, owners and labels of an object."""
 
     labels: dict[str, str] = {}
 
 
 class Capabilities(ApiType, frozen=True):
-    """What root in the container keeps of its powers."""
+    """Capabilities that the container gets or loses."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class SeccompProfile(ApiType, frozen=True):
 
 
 class SecurityContext(ApiType, frozen=True):
-    """What the container may do; also what is never rendered, so that it is seen when somebody adds it."""
+    """What the container may do; also fields that sked never writes, so that it notices additions."""
 
     privileged: bool | None = None
     capabilities: Capabilities | None = None
@@ -148,7 +148,7 @@ class DaemonSetSpec(ApiType, frozen=True):
 
 
 class DaemonSetStatus(ApiType, frozen=True):
-    """What its controller says."""
+    """What the DaemonSet controller reports."""
 
     observed_generation: int = 0
     desired_number_scheduled: int = 0
@@ -156,7 +156,7 @@ class DaemonSetStatus(ApiType, frozen=True):
 
 
 class DaemonSet(ApiType, frozen=True):
-    """A pod on each node that may have one."""
+    """Runs a pod on each eligible node."""
 
     api_version: str = ""
     kind: str = ""
@@ -166,12 +166,12 @@ class DaemonSet(ApiType, frozen=True):
 
     @property
     def is_seen_by_its_controller(self) -> bool:
-        """Whether what its controller says is about this very spec."""
+        """Whether the status is about the current spec."""
         return self.status.observed_generation >= self.metadata.generation
 
     @property
     def is_rolled_out(self) -> bool:
-        """Whether every node that has a pod has one of this template, as far as its controller knows."""
+        """Whether every pod is made from this template, as far as the DaemonSet controller knows."""
         seen = self.status
         is_complete = seen.updated_number_scheduled >= seen.desired_number_scheduled
         return self.is_seen_by_its_controller and is_complete

@@ -14,7 +14,7 @@ class Taint(ApiType, frozen=True):
 
 
 class NodeMeta(ApiType, frozen=True):
-    """What identifies a node, and what it is chosen by."""
+    """Identity and labels of a node."""
 
     name: str = ""  # each of its pods says it too
     namespace: str = ""  # always empty
@@ -24,14 +24,14 @@ class NodeMeta(ApiType, frozen=True):
 
 
 class NodeSpec(ApiType, frozen=True):
-    """Who may run on a node."""
+    """Which pods may run on a node."""
 
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
 
 
 class Node(ApiType, frozen=True):
-    """A machine of the cluster, as far as it matters to whom it is given."""
+    """A machine of the cluster: the fields that decide which SchedExt gets it."""
 
     metadata: NodeMeta = NodeMeta()
     spec: NodeSpec = NodeSpec()

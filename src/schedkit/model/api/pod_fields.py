@@ -56,13 +56,13 @@ class Toleration(ApiType, frozen=True):
     ] = ""
     """Key of the taint. Empty, with the operator `Exists`, means every taint."""
     operator: Annotated[str, schema(enum=["Exists", "Equal"])] | None = None
-    """`Equal` (if left out) compares the value too, `Exists` the key alone."""
+    """`Equal` compares key and value, `Exists` only the key. `Equal` if left out."""
     value: LabelValue = ""
     """Value of the taint, for the operator `Equal`."""
     effect: Annotated[str, schema(enum=["NoSchedule", "PreferNoSchedule", "NoExecute"])] | None = None
-    """Effect of the taint. Left out, it means all of them."""
+    """Effect of the taint. Every effect if left out."""
     toleration_seconds: int | None = None
-    """How long pods stay on a node after it got a `NoExecute` taint. Left out, they stay."""
+    """Seconds that pods stay on a node after it gets a `NoExecute` taint. For ever if left out."""
 
 
 _TOLERATION_RULES = (
@@ -77,7 +77,7 @@ _TOLERATION_RULES = (
     ),
     Rule(
         "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-        "tolerationSeconds counts for NoExecute taints alone: write effect: NoExecute, or remove "
+        "tolerationSeconds counts only for NoExecute taints: write effect: NoExecute, or remove "
         "tolerationSeconds",
     ),
 )
@@ -96,7 +96,7 @@ class NodeLabelRequirement(ApiType, frozen=True):
     ] = ""
     """How the label is compared."""
     values: Annotated[tuple[LabelValue, ...], schema(maxItems=64, list_type="atomic")] = ()
-    """Several for `In` and `NotIn`, one number for `Gt` and `Lt`, none for `Exists` and `DoesNotExist`."""
+    """At least one value for `In` and `NotIn`, one number for `Gt` and `Lt`, not set for other operators."""
 
 
 class NodeFieldRequirement(ApiType, frozen=True):
@@ -109,13 +109,13 @@ class NodeFieldRequirement(ApiType, frozen=True):
     values: Annotated[
         tuple[ObjectName, ...], schema(required=True, minItems=1, maxItems=1, list_type="atomic")
     ] = ()
-    """The one name."""
+    """Exactly one node name."""
 
 
 _REQUIREMENT_RULES = (
     Rule(
         "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",
-        "operators In and NotIn compare with values: list at least one, or write operator: Exists",
+        "operators In and NotIn compare with values: list at least one value, or write operator: Exists",
     ),
     Rule(
         "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0",
@@ -124,25 +124,25 @@ _REQUIREMENT_RULES = (
     Rule(
         "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && size(self.values) == 1"
         " && self.values[0].matches('^[0-9]+$'))",
-        "operators Gt and Lt compare with one whole number: write it as the only one of values, in quotes",
+        "operators Gt and Lt compare with one whole number: write it in quotes, as the only item of values",
     ),
 )
 
 
 class NodeSelectorTerm(ApiType, frozen=True):
-    """Requirements that a node meets all together. A term without any matches no node."""
+    """Requirements that a node must all meet. A term without requirements matches no node."""
 
     match_expressions: Annotated[
         tuple[Annotated[NodeLabelRequirement, schema(*_REQUIREMENT_RULES)], ...],
         schema(maxItems=16, list_type="atomic"),
     ] = ()
-    """What the node's labels must be."""
+    """Requirements on the node's labels."""
     match_fields: Annotated[tuple[NodeFieldRequirement, ...], schema(maxItems=4, list_type="atomic")] = ()
-    """What the node's name must be."""
+    """Requirements on the node's name."""
 
 
 class NodeSelector(ApiType, frozen=True):
-    """Terms of which a node meets at least one."""
+    """Terms; a node must meet at least one of them."""
 
     node_selector_terms: Annotated[
         tuple[NodeSelectorTerm, ...], schema(required=True, minItems=1, maxItems=16, list_type="atomic")
@@ -151,7 +151,7 @@ class NodeSelector(ApiType, frozen=True):
 
 
 class PreferredSchedulingTerm(ApiType, frozen=True):
-    """A term with a weight. A DaemonSet runs a pod on each node that it may, so nothing follows from it."""
+    """A term with a weight. It has no effect: a DaemonSet runs a pod on every node that it may use."""
 
     weight: Annotated[int, schema(required=True, minimum=1, maximum=100)] = 0
     """From 1 to 100."""
@@ -163,18 +163,19 @@ class NodeAffinity(ApiType, frozen=True):
     """Which nodes pods may run on."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    """What a node must be like."""
+    """Requirements that a node must meet."""
     preferred_during_scheduling_ignored_during_execution: Annotated[
         tuple[PreferredSchedulingTerm, ...], schema(maxItems=16, list_type="atomic")
     ] = ()
-    """What a node should rather be like."""
+    """Preferences among nodes. They have no effect on a DaemonSet."""
 
 
 class Affinity(ApiType, frozen=True):
-    """Which nodes pods may run on, in more words than a selector has."""
+    """Which nodes pods may run on, for choices that a selector cannot express."""
 
     node_affinity: NodeAffinity | None = None
-    """By the nodes' labels and names. Affinity to pods is not offered: a scheduler serves a whole node."""
+    """Rules about the nodes' labels and names. Affinity to pods is not offered: a scheduler serves a whole
+    node."""
 
 
 # What runs in the container
@@ -212,9 +213,9 @@ class KeyReference(ApiType, frozen=True):
     name: Annotated[ObjectName, schema(required=True)] = ""
     """Name of the ConfigMap or Secret."""
     key: Annotated[str, schema(_DATA_KEY_RULE, required=True, maxLength=253)] = ""
-    """Key in it."""
+    """Key in the ConfigMap or Secret."""
     optional: bool | None = None
-    """Whether the container starts without the variable if there is no such key."""
+    """Whether the container starts without the variable if the key does not exist."""
 
 
 class EnvVarSource(ApiType, frozen=True):
@@ -245,9 +246,9 @@ class EnvVar(ApiType, frozen=True):
     name: Annotated[str, schema(_ENV_NAME_RULE, required=True, maxLength=253)] = ""
     """Name of the variable."""
     value: Annotated[str, schema(maxLength=32768)] = ""
-    """Its value. `$(NAME)` stands for the value of another variable."""
+    """Value of the variable. `$(NAME)` stands for the value of another variable."""
     value_from: Annotated[EnvVarSource, schema(_ONE_SOURCE)] | None = None
-    """Where the value comes from, if it is not written here."""
+    """Where the value comes from, instead of `value`."""
 
 
 _ONE_VALUE = Rule(
@@ -263,14 +264,14 @@ Quantity: TypeAlias = Annotated[int | str, schema(int_or_string=True, maxLength=
 _QUANTITY_RULES = (
     Rule(
         "self.all(name, name in ['cpu', 'memory', 'ephemeral-storage'])",
-        "a scheduler can ask for cpu, memory and ephemeral-storage: remove anything else",
+        "a scheduler can ask for cpu, memory and ephemeral-storage: remove other resources",
         "'\"' + self.filter(name, !(name in ['cpu', 'memory', 'ephemeral-storage']))[0]"
-        " + '\" is not among what a scheduler can ask for: cpu, memory, ephemeral-storage'",
+        " + '\" is not a resource for schedulers: ask for cpu, memory or ephemeral-storage'",
     ),
     Rule(
         "self.all(name, type(self[name]) == int ? int(self[name]) >= 0"
         " : isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0)",
-        "an amount is a number with an optional unit, such as 500m, 2, 64Mi or 1Gi, and not negative",
+        "an amount must be a number from 0 on with an optional unit: write for example 500m, 2, 64Mi or 1Gi",
     ),
 )
 Amounts: TypeAlias = Annotated[dict[str, Quantity], schema(*_QUANTITY_RULES, maxProperties=8)]
@@ -280,16 +281,16 @@ class Resources(ApiType, frozen=True):
     """CPU and memory of the container."""
 
     requests: Amounts = {}
-    """What a node must have left. `limits` if left out."""
+    """Amounts that a node must have free. The same as `limits` if left out."""
     limits: Amounts = {}
-    """What the container may use at most."""
+    """The most that the container may use."""
 
 
 _REQUEST_WITHIN_LIMIT = Rule(
     "!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits)"
     " || !isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name]))"
     " || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",
-    "a request is at most its limit: lower the one in requests, or raise the one in limits",
+    "a request must not exceed its limit: lower the amount in requests, or raise the amount in limits",
 )
 BoundedResources: TypeAlias = Annotated[Resources, schema(_REQUEST_WITHIN_LIMIT)]
 
@@ -300,4 +301,4 @@ class LocalReference(ApiType, frozen=True):
     """An object in the same namespace."""
 
     name: Annotated[ObjectName, schema(required=True)] = ""
-    """Its name."""
+    """Name of the object."""

@@ -25,7 +25,7 @@ class PodSpec(ApiType, frozen=True):
 
 
 class Waiting(ApiType, frozen=True):
-    """A container that does not run yet, or not again yet."""
+    """A container that waits for its first or its next start."""
 
     reason: str = ""
     message: str = ""
@@ -48,7 +48,7 @@ class Terminated(ApiType, frozen=True):
 
 
 class ContainerState(ApiType, frozen=True):
-    """One of the three."""
+    """Exactly one of these states is set."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -91,7 +91,7 @@ class Pod(ApiType, frozen=True):
     status: PodStatus = PodStatus()
 
     def condition(self, kind: str) -> PodCondition | None:
-        """The answer to that question; None: nobody has answered it."""
+        """The condition of that type; None: it is not set."""
         for each in self.status.conditions:
             if each.type == kind:
                 return each
@@ -107,7 +107,7 @@ class EventSubject(ApiType, frozen=True):
 
 
 class Event(ApiType, frozen=True):
-    """Something that a controller wanted to be known."""
+    """A message that a controller published."""
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: EventSubject = EventSubject()
@@ -118,5 +118,5 @@ class Event(ApiType, frozen=True):
 
     @property
     def seen_at(self) -> datetime | None:
-        """When it happened last; None: its writer did not say."""
+        """When it last happened; None: the event does not say."""
         return self.last_timestamp or self.event_time

@@ -44,7 +44,7 @@ _IMAGE_MISTAKES = (
     ("self.matches('^[a-f0-9]{64}$')", f"'64 digits alone are the ID of a local image: {_IMAGE_FORM}'"),
     (
         f"self.contains('@') && !self.matches(r'@{grammar.DIGEST}$')",
-        "'the digest must be sha256: and 64 digits from 0-9 and a-f: copy it anew, or remove it with its @'",
+        "'the digest must be sha256: and 64 digits from 0-9 and a-f: copy it again, or remove it with its @'",
     ),
     (
         rf"self.matches(r'^[^/@]*[.:\[][^/@]*/') && !self.matches(r'^{grammar.REGISTRY}/')",
@@ -52,13 +52,16 @@ _IMAGE_MISTAKES = (
     ),
     (
         f"self.matches(r':[^/@]*{_ANY_END}') && !self.matches(r':{grammar.TAG}{_ANY_END}')",
-        "'the tag, after the last :, has up to 128 letters, digits, _, . and -, and starts not with . or -'",
+        "'the tag, after the last :, has up to 128 letters, digits, _, . and -, but not . or - first'",
     ),
     (
         "self.matches('^[^@]*/[^:@]*[A-Z]') || self.matches('^[^/:@]*[A-Z]')",
         "'the path of an image is in lower case: replace its capital letters'",
     ),
-    (f"self.matches(r'{grammar.IMAGE}')", "'an image reference has at most 255 characters before its tag'"),
+    (
+        f"self.matches(r'{grammar.IMAGE}')",
+        "'an image reference has at most 255 characters before its tag: shorten it'",
+    ),
 )
 _IMAGE_RULE = Rule(
     f"self.matches(r'{grammar.IMAGE}') && self.matches(r'^[^@]{{1,255}}(?::{grammar.TAG})?{_ANY_END}')"
@@ -127,12 +130,12 @@ class RollingUpdate(ApiType, frozen=True):
 
 
 class UpdateStrategy(ApiType, frozen=True):
-    """How a changed template reaches the nodes: the DaemonSet's own, without surge."""
+    """How a changed pod template reaches the nodes: as for a DaemonSet, but without surge."""
 
     type: Annotated[str, schema(enum=["RollingUpdate", "OnDelete"], default="RollingUpdate")] = (
         "RollingUpdate"
     )
-    """`RollingUpdate` replaces pods by itself, `OnDelete` when somebody deletes them."""
+    """`RollingUpdate` replaces pods automatically, `OnDelete` only pods that you delete."""
     rolling_update: RollingUpdate | None = None
     """How many nodes change at a time."""
 
@@ -150,17 +153,18 @@ class SchedExtSpec(ApiType, frozen=True):
     """Which scheduler to run, and where."""
 
     sched: Annotated[ImageReference, schema(required=True)] = ""
-    """Image of the scheduler, as it stands, or with the verified digest where signatures are enforced."""
+    """Image of the scheduler, used as written, or with its verified digest where signatures are enforced."""
     args: Annotated[
         tuple[Annotated[str, schema(maxLength=4096)], ...], schema(maxItems=64, list_type="atomic")
     ] = ()
-    """Arguments for the scheduler. The image's own if left out."""
+    """Arguments for the scheduler. The image's own arguments if left out."""
     env: Environment = ()
     """Variables in the scheduler's environment."""
     resources: BoundedResources | None = None
-    """CPU and memory of the scheduler. None are asked for, and none limited, if left out."""
+    """CPU and memory of the scheduler. No requests and no limits if left out."""
     image_pull_policy: PullPolicy | None = None
-    """When a node pulls the image. Left out: `Always` for no tag or `latest`, otherwise `IfNotPresent`."""
+    """When a node pulls the image. If left out: `Always` for the tag `latest`, or for neither tag nor
+    digest; otherwise `IfNotPresent`."""
     image_pull_secrets: Annotated[
         tuple[LocalReference, ...], schema(maxItems=16, list_type="map", list_map_keys=["name"])
     ] = ()
@@ -168,48 +172,48 @@ class SchedExtSpec(ApiType, frozen=True):
     priority_class_name: Annotated[str, schema(_PRIORITY_CLASS_RULE, maxLength=253)] = ""
     """PriorityClass of the pods."""
     host_pid: Annotated[bool, schema(default=False)] = False
-    """Whether the scheduler sees the node's processes under their own numbers. Some schedulers need it."""
+    """Whether the scheduler sees the node's processes and their real process IDs. Some schedulers need it."""
     host_mounts: Annotated[tuple[HostMount, ...], schema(maxItems=2, list_type="set")] = ()
-    """Folders of the node that it sees: `Boot` is `/boot`, read-only, and `Stats` is `/var/run/scx`."""
+    """Node folders that the scheduler sees: `Boot` is `/boot`, read-only; `Stats` is `/var/run/scx`."""
     node_selector: Selector = {}
     """Labels of the nodes to run on. All nodes if left out."""
     tolerations: Tolerations = ()
     """Taints that do not keep the scheduler away."""
     affinity: Affinity | None = None
-    """Which nodes to run on, in more words than `nodeSelector` has."""
+    """Which nodes to run on, for choices that `nodeSelector` cannot express."""
     security_profile: Annotated[SecurityProfile, schema(default="Privileged")] = SecurityProfile.PRIVILEGED
-    """`Privileged`, or `LeastPrivilege`: of all capabilities only `BPF` and `PERFMON`, the
-    runtime's seccomp profile, and a root that cannot be written to."""
+    """`Privileged`, or `LeastPrivilege`: only the capabilities `BPF` and `PERFMON`, the
+    runtime's seccomp profile, and a read-only root filesystem."""
     suspend: Annotated[bool, schema(default=False)] = False
-    """True keeps the resource and runs nothing."""
+    """True keeps the resource, but runs nothing."""
     update_strategy: Annotated[UpdateStrategy, schema(_STRATEGY_RULE)] | None = None
-    """How a changed spec reaches the nodes. One node after the other if left out."""
+    """How a changed spec reaches the nodes. One node at a time if left out."""
 
 
 # What users are told
 
 
 class NodeCounts(ApiType, frozen=True, omit_defaults=False):
-    """Nodes by state. `desired` is the sum of all others but `podsReady`."""
+    """Nodes by state. `desired` is the sum of all other counts except `podsReady`."""
 
     desired: int = 0
     """Nodes that the scheduler should run on."""
     attached: int = 0
-    """Nodes whose kernel is proved to run it."""
+    """Nodes whose kernel is proved to run the scheduler."""
     starting: int = 0
-    """Nodes on which it is being started."""
+    """Nodes on which the scheduler is being started."""
     failed: int = 0
-    """Nodes on which it cannot run, or was ejected."""
+    """Nodes on which the scheduler cannot run, or was ejected."""
     held: int = 0
-    """Nodes on which it was stopped on purpose."""
+    """Nodes on which the scheduler was stopped on purpose."""
     conflicted: int = 0
     """Nodes whose kernel runs another scheduler."""
     ineligible: int = 0
     """Nodes that cannot run sched_ext."""
     unknown: int = 0
-    """Nodes on which its pod runs, but whose kernel has not been asked."""
+    """Nodes on which the scheduler's pod runs, but whose kernel has not been asked."""
     pods_ready: int = 0
-    """Nodes on which its pod is ready, whatever the kernel runs."""
+    """Nodes on which the scheduler's pod is ready, whatever the kernel runs."""
 
 
 class ConditionStatus(StrEnum):
@@ -240,18 +244,18 @@ class Condition(ApiType, frozen=True, omit_defaults=False):
     observed_generation: Annotated[int, schema(minimum=0)] = 0
     """Generation of the spec that the answer is about."""
     last_transition_time: Annotated[datetime | None, schema(required=True)] = None
-    """When the answer became what it is."""
+    """When the answer last changed."""
     reason: Annotated[str, schema(required=True, minLength=1, maxLength=128)] = ""
     """The answer's reason, in one word."""
     message: Annotated[str, schema(required=True, maxLength=4096)] = ""
-    """The same for people, with what to do."""
+    """The reason in plain words, with what to do."""
 
 
 class NodeTrouble(ApiType, frozen=True, omit_defaults=False):
-    """A node that is not well."""
+    """A node that needs attention."""
 
     name: Annotated[str, schema(required=True, maxLength=253)] = ""
-    """Name of the node; empty if its pod has not got that far."""
+    """Name of the node; empty if its pod has no node yet."""
     reason: Annotated[str, schema(required=True, maxLength=128)] = ""
     """What is wrong, in one word."""
     message: Annotated[str, schema(maxLength=2048)] = ""
@@ -262,41 +266,41 @@ MAX_PARTS = 16  # more kinds of machines than a fleet has
 
 
 class Verification(ApiType, frozen=True, omit_defaults=False):
-    """What the answer to `Verified` rests on."""
+    """The basis of the `Verified` condition."""
 
     policy: Annotated[str, schema(maxLength=64)] = ""
-    """Fingerprint of the policy that it was given by."""
+    """Fingerprint of the policy that was applied."""
     digest: Annotated[str, schema(maxLength=128)] = ""
-    """What was verified; empty if nothing was."""
+    """Digest of the verified image; empty if no image was verified."""
     parts: Annotated[
         tuple[Annotated[str, schema(maxLength=128)], ...], schema(maxItems=MAX_PARTS, list_type="atomic")
     ] = ()
-    """What pods run that the same word covers: some runtimes name manifests that the verified one lists."""
+    """Digests that pods report for the same image: some runtimes name a manifest of the verified index."""
 
 
 class SchedExtStatus(ApiType, frozen=True):
-    """How it is going."""
+    """State of the scheduler on its nodes, as sked last saw it."""
 
     observed_generation: Annotated[int, schema(minimum=0)] = 0
     """Generation of the spec that this status is about."""
     image: Annotated[str, schema(maxLength=1024)] = ""
     """The image that runs, by digest."""
     signer: Annotated[str, schema(maxLength=1024)] = ""
-    """Who signed it; empty if that was not verified."""
+    """Signer of the image; empty if no signature was verified."""
     verification: Verification | None = None
-    """What the answer to `Verified` rests on. Left out: nobody has looked."""
+    """The basis of the `Verified` condition. Left out if signatures were not checked."""
     nodes: NodeCounts | None = None
     """Nodes by state."""
     worst_nodes: Annotated[tuple[NodeTrouble, ...], schema(maxItems=5, list_type="atomic")] = ()
-    """The nodes that need attention first, a few at most."""
+    """The nodes that need attention first, at most five."""
     conditions: Annotated[
         tuple[Condition, ...], schema(maxItems=16, list_type="map", list_map_keys=["type"])
     ] = ()
-    """Questions that are always answered."""
+    """The five conditions of the resource. All of them are always present."""
 
 
 class ObjectMeta(ApiType, frozen=True):
-    """What identifies an object."""
+    """Identity of an object."""
 
     name: Unique = ""
     namespace: str = ""
@@ -309,19 +313,19 @@ class ObjectMeta(ApiType, frozen=True):
 
 _NAME_RULE = Rule(
     "size(self.metadata.name) <= 63",
-    "a SchedExt's name has at most 63 characters, because its pods carry it as a label: choose a shorter one",
+    "a SchedExt's name has at most 63 characters, because its pods carry it as a label: shorten it",
     field_path=".metadata.name",
 )
 
 
 class SchedExt(ApiType, frozen=True):
-    """Runs a sched_ext scheduler on nodes: on all, unless the spec says which."""
+    """Runs a sched_ext scheduler on the nodes that the spec chooses, or on all nodes."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[SchedExtSpec, schema(required=True)] = SchedExtSpec()
     """Which scheduler to run, and where."""
     status: SchedExtStatus | None = None
-    """How it is going."""
+    """State of the scheduler on its nodes, as sked last saw it."""
 
 
 RULES = (_NAME_RULE,)

@@ -1,8 +1,8 @@
-"""How the API types say what their CRD says about them.
+"""How the API types declare their part of the CRD.
 
 A type's fields become properties, its docstrings descriptions, and `schema(...)` beside a field's type
-the rest: limits, and rules in CEL. None of it is checked when an object is decoded: objects may be older than
-a rule, and one of them must not end a watch over all.
+the rest: limits, and rules in CEL. Decoding an object checks none of these rules: an object
+may be older than a rule, and one bad object must not end a watch over all objects.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def api_name(field: str) -> str:
 class ApiType(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=api_name):
     """What the API server stores, or a part of it. Fields it leaves out have their default.
 
-    Fields with their default are not written, so that of a required field must be a value it cannot have, or
-    its type must say `omit_defaults=False`.
+    A field that has its default is not written. So the default of a required field must be a value that the
+    field cannot have, or its type must say `omit_defaults=False`.
     """
 
 

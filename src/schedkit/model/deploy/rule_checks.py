@@ -80,7 +80,7 @@ def rules_cannot_be_read(case: Case) -> Finding | None:
     """What they would say nobody knows: nothing new may run, and what runs stays."""
     if case.observation.rules is not None:
         return None
-    words = "nothing new or changed may run before the administrator's rules are mended"
+    words = "nothing new or changed may run until the administrator's rules are corrected"
     return no(Reason.POLICY_UNREADABLE, f"{words}: {case.observation.complaint}")
 
 
@@ -90,8 +90,8 @@ def namespace_is_not_allowed(case: Case) -> Finding | None:
     rules = rules_of(case)
     if rules.allows_namespace(namespace):
         return None
-    words = f"SchedExts of the namespace {namespace} may not run anything"
-    return no(Reason.NOT_ALLOWED, f"{words}: allowedNamespaces in {rules.place} does not name it")
+    words = f"SchedExts in namespace {namespace} may not run"
+    return no(Reason.NOT_ALLOWED, f"{words}: allowedNamespaces in {rules.place} does not list this namespace")
 
 
 def image_is_not_allowed(case: Case) -> Finding | None:
@@ -105,7 +105,8 @@ def image_is_not_allowed(case: Case) -> Finding | None:
         return no(Reason.NOT_ALLOWED, f"allowedImages cannot be applied: {error}")
     if is_allowed:
         return None
-    return no(Reason.NOT_ALLOWED, f"{case.wanted} is not allowed: see allowedImages in {rules.place}")
+    words = f"{case.wanted} may not run"
+    return no(Reason.NOT_ALLOWED, f"{words}: allowedImages in {rules.place} does not list it")
 
 
 def exclusion(case: Case) -> Finding | None:

@@ -31,14 +31,14 @@ def nobody_looks(case: Case) -> Finding | None:
 def nobody_may_ask(case: Case) -> Finding | None:
     """What may not run is not looked at: no answer is on its way."""
     found = exclusion(case)
-    return unknown(found.reason, f"signatures are not looked at: {found.message}") if found else None
+    return unknown(found.reason, f"signatures are not verified: {found.message}") if found else None
 
 
 def pods_run_by_tag_alone(case: Case) -> Finding | None:
     """What they run was pulled before anybody looked; they are not restarted to find out."""
     if case.mode is not TrustMode.ENFORCE or not case.is_loose:
         return None
-    words = "the pods were started by this tag, and what they run was not verified"
+    words = "the pods were started by this tag, and the image they run was not verified"
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
 
 
@@ -47,7 +47,7 @@ def pods_run_another_image(case: Case) -> Finding | None:
     trusted, running = case.trusted, case.vouching.unvouched
     if trusted is None or running is None:
         return None
-    words = f"{_signed(trusted.verified)}, but pods run {running}, and who signed that is not known here"
+    words = f"{_signed(trusted.verified)}, but pods run {running}, whose signer is not known"
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
 
 
@@ -55,13 +55,13 @@ def _how_to_replace(case: Case) -> str:
     daemon_set = case.observation.daemon_set
     if case.is_loose and daemon_set is not None and daemon_set.is_rolled_out:
         return _how_to_pin(case)
-    return "the rollout ends them; with the update strategy OnDelete, or when it is stuck, delete them"
+    return "the rollout ends these pods; if it is stuck, or the update strategy is OnDelete, delete them"
 
 
 def _how_to_pin(case: Case) -> str:
     if case.trusted is not None:
-        return f"write sched: {case.wanted}@{case.trusted.current}, which restarts them"
-    return "write sched with a digest that somebody trusted has signed, which restarts them"
+        return f"write sched: {case.wanted}@{case.trusted.current}, which restarts the pods"
+    return "write sched with a digest that a trusted signer has signed, which restarts the pods"
 
 
 def answer_is_on_its_way(case: Case) -> Finding | None:
@@ -71,7 +71,7 @@ def answer_is_on_its_way(case: Case) -> Finding | None:
     earlier = earlier_answer(case)
     if earlier is not None:
         return Finding(ConditionStatus(earlier.status), Reason(earlier.reason), earlier.message)
-    return unknown(Reason.VERIFYING, "signatures are being looked at")
+    return unknown(Reason.VERIFYING, "signatures are being verified")
 
 
 _LASTING = frozenset(
@@ -104,7 +104,7 @@ def _runs_only(said: Verification, case: Case) -> bool:
 
 def nobody_is_known_to_look(case: Case) -> Finding | None:
     """As `answer_is_on_its_way`, for a decision: an earlier answer is none."""
-    return unknown(Reason.VERIFYING, "signatures are being looked at") if case.verdict is None else None
+    return unknown(Reason.VERIFYING, "signatures are being verified") if case.verdict is None else None
 
 
 def nobody_trusted_signed_it(case: Case) -> Finding | None:
@@ -128,8 +128,8 @@ def tag_has_moved(case: Case) -> Finding | None:
     verified, current = case.trusted.verified, case.trusted.current
     if current == verified.digest:
         return None
-    words = f"{_signed(verified)}; its tag names {current} by now"
-    return yes(Reason.TAG_MOVED, f"{words}: write sched: {case.wanted}@{current} to roll that out")
+    words = f"{_signed(verified)}; its tag now names {current}"
+    return yes(Reason.TAG_MOVED, f"{words}: write sched: {case.wanted}@{current} to roll out the new image")
 
 
 def somebody_trusted_signed_it(case: Case) -> Finding | None:
@@ -143,7 +143,7 @@ def somebody_trusted_signed_it(case: Case) -> Finding | None:
 
 
 def _signed(verified: Verified) -> str:
-    issuer = f", says {verified.issuer}" if verified.issuer else ""
+    issuer = f", according to {verified.issuer}" if verified.issuer else ""
     return f"{verified.digest} was signed by {verified.signer}{issuer}"
 
 

@@ -57,7 +57,7 @@ def has_stayed(snapshot: Snapshot, container: Container) -> bool:
 def left_behind(snapshot: Snapshot) -> Leftovers:
     """What is left of schedulers that the kernel has ejected, by a look into all processes."""
     if snapshot.held is None:
-        raise TypeError("processes were not looked at: what is left of ejected schedulers is not known")
+        raise TypeError("processes were not inspected: what is left of ejected schedulers is not known")
     return leftovers(snapshot.kernel, snapshot.held)
 
 
@@ -115,7 +115,7 @@ class FailureFacts(NamedTuple):
 def explain_failure(name: str, course: Course, evidence: FailureFacts, *, timeout_s: float) -> Refused:
     """What went wrong, by the kernel and by the scheduler itself, and what to do next."""
     whats = {
-        Course.ENDED: f"{name} was not attached: its program ended ({evidence.ending or 'nobody knows how'})",
+        Course.ENDED: f"{name} was not attached: its program ended ({evidence.ending or 'how is not known'})",
         Course.TAKEN: f"{name} was not attached: the kernel runs the scheduler of {evidence.owner}",
     }
     late = f"the kernel did not confirm {name} within {timeout_s:g} s"
@@ -130,9 +130,10 @@ def explain_failure(name: str, course: Course, evidence: FailureFacts, *, timeou
 
 def _remedy(course: Course, owner: Owner) -> str:
     if owner.kind is OwnerKind.FOREIGN:
-        return f"end that one first: {way_to_end(owner)}"
+        return f"end that scheduler first: {way_to_end(owner)}"
     if course is Course.LATE:
         return "give it more time with --timeout, or try another version: `schedctl versions NAME`"
     return (
-        "`schedctl doctor` checks this machine; if it is well, try another version: `schedctl versions NAME`"
+        "`schedctl doctor` checks this machine; if it finds nothing, try another version: "
+        "`schedctl versions NAME`"
     )

@@ -84,7 +84,7 @@ def _of(process: Process, ours: Sequence[Container] | None, silent: Collection[s
             return known._replace(kind=OwnerKind.MANAGED, container=container.name, container_id=container.id)
     if place.driver and not place.pod_uid and (ours is None or place.driver in silent):
         named = _short(place.container_id)
-        words = f"it is in container {named}, and {place.driver} does not say whether that is ours"
+        words = f"it runs in container {named}, and {place.driver} does not say whether schedkit started it"
         return known._replace(kind=OwnerKind.UNKNOWN, reason=words)
     return known
 
@@ -99,7 +99,9 @@ def way_to_end(owner: Owner) -> str:
     if not owner.pid:
         return EJECT
     ending = _way_to_end_process(owner)
-    return ending if owner.ends_with_process else f"{ending}; the kernel keeps it, so {EJECT}"
+    if owner.ends_with_process:
+        return ending
+    return f"{ending}; the kernel keeps the scheduler even then, so {EJECT}"
 
 
 def _way_to_end_process(owner: Owner) -> str:
@@ -111,5 +113,5 @@ def _way_to_end_process(owner: Owner) -> str:
         return f"`kill {owner.pid}`"
     # not at once: a process that was started by hand may be in the unit of whatever one logs in with
     stop = "systemctl --user stop" if owner.is_users_unit else "systemctl stop"
-    who = "its user's " if owner.is_users_unit else ""
+    who = "as its user " if owner.is_users_unit else ""
     return f"`kill {owner.pid}`; if it comes back, {who}`{stop} {owner.service}`"

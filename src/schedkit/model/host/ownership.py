@@ -111,7 +111,7 @@ def _may_be_attached_unseen(scheduler: SchedulerMap, evidence: HeldObjects, newe
 def _ambiguous(map_ids: Iterable[int]) -> Proof:
     named = " and ".join(str(each) for each in sorted(map_ids))
     return Proof(
-        Hold.UNKNOWN, reason=f"BPF maps {named} have the same name, and each may be the attached one"
+        Hold.UNKNOWN, reason=f"BPF maps {named} have the same name, and each may be the attached scheduler"
     )
 
 
@@ -151,10 +151,10 @@ def _held(hold: Hold, pids: set[int], map_id: int, evidence: HeldObjects) -> Pro
     holders = [process for process in evidence.processes if process.pid in pids]
     eldest = [each for each in holders if not pids.intersection(each.ancestors)]  # children inherit files
     if not eldest:
-        return Proof(Hold.UNKNOWN, reason="its process ended while it was looked at")
+        return Proof(Hold.UNKNOWN, reason="its process ended while it was being inspected")
     if len({process.cgroups for process in eldest}) > 1:
         named = ", ".join(str(process.pid) for process in eldest)
-        return Proof(Hold.UNKNOWN, reason=f"processes {named} share it, and belong to different units")
+        return Proof(Hold.UNKNOWN, reason=f"processes {named} share it, but belong to different units")
     return Proof(hold, min(eldest, key=lambda process: process.pid), map_id=map_id)
 
 

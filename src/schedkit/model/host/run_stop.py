@@ -83,7 +83,7 @@ def without_sched_ext(host: Snapshot) -> Refused | None:
     if host.kernel.state is not State.ABSENT:
         return None
     what = "this kernel has no sched_ext"
-    return Refused(what, "it runs its own scheduler and no other", "`schedctl doctor` says what it lacks")
+    return Refused(what, "it can only run its own scheduler", "`schedctl doctor` says what the kernel lacks")
 
 
 def unsettled(host: Snapshot) -> Refused | None:
@@ -91,9 +91,9 @@ def unsettled(host: Snapshot) -> Refused | None:
     kernel = host.kernel
     if kernel.state.is_settled:
         return None
-    why = kernel.problem or f"it says `{kernel.state}`"
+    why = kernel.problem or f"its state is `{kernel.state}`"
     if kernel.is_moving:
-        return Refused("the kernel is still between schedulers", why, "try again in a moment")
+        return Refused("the kernel is still changing schedulers", why, "try again in a moment")
     return Refused("the kernel's state is not known", why, "run schedctl as root, on the host")
 
 
@@ -103,22 +103,24 @@ def lingering(left: Leftovers) -> Refused | None:
         return _held_by(left.processes[0])
     if left.pinned:
         what = f"a link of {left.pinned[0].ops}, which the kernel has ejected, is pinned in a BPF filesystem"
-        return Refused(what, "its end would take the next scheduler along", "remove its file first")
+        why = "when that link ends, the next scheduler may be detached with it"
+        return Refused(what, why, "remove the link's file first")
     if left.gaps:
-        what = "it is not known whether somebody still holds an ejected scheduler"
+        what = "it is not known whether a process still holds an ejected scheduler"
         return Refused(what, "; ".join(left.gaps), "run schedctl as root, on the host, or add --force")
     return None
 
 
 def _held_by(process: Process) -> Refused:
     what = f"process {process.pid} ({process.command}) still holds a scheduler that the kernel has ejected"
-    return Refused(what, "its end would take the next scheduler along", "end it first: `schedctl reset`")
+    why = "when that process ends, the next scheduler may be detached with it"
+    return Refused(what, why, "end the process first: `schedctl reset`")
 
 
 def taken(host: Snapshot) -> Refused:
     """Why there is no room for another scheduler: the kernel runs one."""
     refused = _taken(host.ops, host.owner)
-    return refused._replace(remedy="end what is left of it: `schedctl reset`") if host.stray else refused
+    return refused._replace(remedy="end its leftover process: `schedctl reset`") if host.stray else refused
 
 
 def _taken(ops: str, owner: Owner) -> Refused:
@@ -126,15 +128,15 @@ def _taken(ops: str, owner: Owner) -> Refused:
     if owner.kind is OwnerKind.ORPHAN:
         return Refused(what, f"it belongs to no process: {owner.reason}", EJECT)
     if owner.kind is OwnerKind.UNKNOWN:
-        return Refused(what, f"it is not known whose it is: {owner.reason}", "`schedctl status` says more")
-    return Refused(what, f"it belongs to {owner}", f"end that one first: {way_to_end(owner)}")
+        return Refused(what, f"its owner is not known: {owner.reason}", "`schedctl status` says more")
+    return Refused(what, f"it belongs to {owner}", f"end that scheduler first: {way_to_end(owner)}")
 
 
 def plan_stop(host: Snapshot, container: Container, *, is_forced: bool = False) -> Plan | Refused:
     """What ends a container, and with it its hold on the kernel."""
     owner = host.owner
     if owner.pod_uid and not is_forced:
-        return of_kubernetes(owner, "to stop ours all the same, add --force")
+        return of_kubernetes(owner, "to stop schedkit's container anyway, add --force")
     is_kept = owner.container_id == container.id and not owner.ends_with_process
     ejection = (Eject(),) if is_kept else ()
     stray = host.stray if owner.container_id == container.id else None
@@ -144,7 +146,7 @@ def plan_stop(host: Snapshot, container: Container, *, is_forced: bool = False) 
 
 def of_kubernetes(owner: Owner, remedy: str) -> Refused:
     """Why nothing is changed on a node without being forced."""
-    why = "Kubernetes decides here which scheduler runs"
+    why = "Kubernetes decides which scheduler runs on this machine"
     return Refused(f"the scheduler belongs to {owner}", why, remedy)
 
 
@@ -162,24 +164,24 @@ def choose(host: Snapshot, word: str | None) -> Container | Refused:
     if len(found) == 1:
         return found[0]
     if found:
-        return Refused(f"{word!r} is the beginning of several ids", named(found), "write more of it")
-    why = f"there is {named(known)}" if known else "there is no container of schedkit's"
-    return Refused(f"no container is called {word!r}", why, "`schedctl ps` lists those there are")
+        return Refused(f"several container IDs begin with {word!r}", named(found), "write more of the ID")
+    why = f"there is {named(known)}" if known else "schedkit has no containers"
+    return Refused(f"no container is called {word!r}", why, "`schedctl ps` lists the containers")
 
 
 def _only(candidates: Sequence[Container], host: Snapshot) -> Container | Refused:
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        remedy = "say which: `schedctl stop ID`; `schedctl ps` lists them"
-        return Refused("several containers are meant", f"there are {named(candidates)}", remedy)
+        remedy = "add the ID or name of a container; `schedctl ps` lists them"
+        return Refused("it is not clear which container is meant", f"there are {named(candidates)}", remedy)
     return _nothing(host.ops, host.owner)
 
 
 def _nothing(ops: str, owner: Owner) -> Refused:
-    what = "no container of schedkit's is there"
+    what = "schedkit has no containers here"
     if owner.kind is OwnerKind.NONE:
-        return Refused(what, "the kernel runs its own scheduler", "`schedctl run NAME` starts another")
+        return Refused(what, "the kernel runs its own scheduler", "`schedctl run NAME` starts a scheduler")
     return _taken(ops, owner)._replace(what=f"{what}, but the kernel runs {ops}")
 
 

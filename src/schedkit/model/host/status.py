@@ -74,7 +74,7 @@ _ONE, _SEVERAL, _UNANSWERED = (
 RULES: tuple[Rule, ...] = (
     Rule(
         Status.MULTIPLE,
-        "several of our containers run, {ours}, and the kernel runs the scheduler of {owner}",
+        "several of schedkit's containers run ({ours}), and the kernel runs the scheduler of {owner}",
         "stop the others: `schedctl stop ID`",
         states=_ENABLED,
         owners=_MANAGED,
@@ -82,22 +82,23 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.MULTIPLE,
-        "several of our containers run, {ours}, but the kernel runs {ops}, of {owner}, "
+        "several of schedkit's containers run ({ours}), but the kernel runs {ops} from {owner}, "
         "which has ended and left a process",
-        "`schedctl reset` ends them all; then `schedctl run` again",
+        "`schedctl reset` ends them all; then use `schedctl run` again",
         states=_ENABLED,
         owners=_STRAY,
         containers=_SEVERAL,
     ),
     Rule(
         Status.MULTIPLE,
-        "several of our containers run, {ours}, and the kernel runs the scheduler of none that is proved",
-        "stop all but one: `schedctl stop ID`; then ask again",
+        "several of schedkit's containers run ({ours}), "
+        "and it is not proved that the kernel runs the scheduler of any of them",
+        "stop all but one container: `schedctl stop ID`; then run `schedctl status` again",
         containers=_SEVERAL,
     ),
     Rule(
         Status.RUNNING,
-        "the kernel runs {ops}, of {owner}",
+        "the kernel runs {ops} from {owner}",
         "nothing to do",
         states=_ENABLED,
         owners=_MANAGED,
@@ -105,23 +106,23 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.MISMATCH,
-        "{ours} runs, but the kernel runs {ops}, of {owner}, which has ended and left a process",
-        "`schedctl reset` ends both; then `schedctl run` again",
+        "{ours} runs, but the kernel runs {ops} from {owner}, which has ended and left a process",
+        "`schedctl reset` ends both; then use `schedctl run` again",
         states=_ENABLED,
         owners=_STRAY,
         containers=_ONE,
     ),
     Rule(
         Status.ORPHANED,
-        "the kernel runs {ops}, of {owner}, which has ended and left a process",
-        "end what is left of it: `schedctl reset`",
+        "the kernel runs {ops} from {owner}, which has ended and left a process",
+        "end that process: `schedctl reset`",
         states=_ENABLED,
         owners=_STRAY,
     ),
     Rule(
         Status.MISMATCH,
         "{ours} runs, but the kernel runs {ops}, which was started by {owner}",
-        "end the other one ({ending}), or ours (`schedctl stop`)",
+        "end the other scheduler ({ending}), or stop {ours} (`schedctl stop`)",
         states=_ENABLED,
         owners=_FOREIGN,
         containers=_ONE,
@@ -129,14 +130,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.ORPHANED,
         "the kernel runs {ops}, which schedctl did not start: it belongs to {owner}",
-        "leave it, or end it: {ending}",
+        "leave it running, or end it: {ending}",
         states=_ENABLED,
         owners=_FOREIGN,
     ),
     Rule(
         Status.MISMATCH,
         "{ours} runs, but the kernel runs {ops}, which belongs to no process: {reason}",
-        "`schedctl reset` ends both; then `schedctl run` again",
+        "`schedctl reset` ends both; then use `schedctl run` again",
         states=_ENABLED,
         owners=_ORPHAN,
         containers=_ONE,
@@ -157,14 +158,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.ORPHANED,
-        "the kernel runs {ops}, and it is not known whose it is: {reason}",
+        "the kernel runs {ops}, but its owner is not known: {reason}",
         "run `schedctl status` as root, on the host, while the container runtime answers",
         states=_ENABLED,
     ),
     Rule(
         Status.DETACHED,
         "{ours} runs, but this kernel has no sched_ext",
-        "`schedctl stop`; `schedctl doctor` says what the kernel lacks",
+        "stop it: `schedctl stop`; `schedctl doctor` says what the kernel lacks",
         states=_ABSENT,
         containers=_ONE,
     ),
@@ -176,14 +177,16 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.DETACHED,
-        "{ours} runs, but the kernel runs its own scheduler: it is not attached yet, or was ejected",
-        "`schedctl logs` and `dmesg` say why; then `schedctl stop`, and `schedctl run` again",
+        "{ours} runs, but the kernel runs its own scheduler: "
+        "the container's scheduler is not attached yet, or was ejected",
+        "`schedctl logs` and `dmesg` say why; then use `schedctl stop`, and `schedctl run` again",
         states=_DISABLED,
         containers=_ONE,
     ),
     Rule(
         Status.IDLE,
-        "the kernel runs its own scheduler; no container runtime answers, so ours may still run, detached",
+        "the kernel runs its own scheduler; no container runtime answers, "
+        "so one of schedkit's containers may still run, detached",
         "`schedctl doctor` says why no runtime answers",
         states=_DISABLED,
         containers=_UNANSWERED,
@@ -191,20 +194,21 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.IDLE,
         "the kernel runs its own scheduler",
-        "nothing to do; `schedctl run NAME` starts another",
+        "nothing to do; `schedctl run NAME` starts another scheduler",
         states=_DISABLED,
     ),
     Rule(
         Status.DETACHED,
-        "{ours} runs, but the kernel is still between schedulers: {reason}",
-        "ask again; if it stays so, `schedctl stop`",
+        "{ours} runs, but the kernel is still changing schedulers: {reason}",
+        "try again; if nothing changes, use `schedctl stop`",
         states=_MOVING,
         containers=_ONE,
     ),
     Rule(
         Status.ORPHANED,
-        "the kernel is still between schedulers, and no container of ours is known: {reason}",
-        "ask again; if it stays so, `schedctl reset --force`",
+        "the kernel is still changing schedulers, and none of schedkit's containers is known to run: "
+        "{reason}",
+        "try again; if nothing changes, use `schedctl reset --force`",
         states=_MOVING,
     ),
     Rule(
@@ -247,7 +251,7 @@ def judge(snapshot: Snapshot) -> HostStatus:
         "owner": str(owner),
         "ending": way_to_end(owner),
         "ours": ", ".join(map(str, ours)),
-        "reason": owner.reason or kernel.problem or f"it says `{kernel.state}`",
+        "reason": owner.reason or kernel.problem or f"its state is `{kernel.state}`",
     }
     return HostStatus(rule.status, rule.words.format(**values), rule.way_out.format(**values), owner)
 

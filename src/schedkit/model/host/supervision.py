@@ -250,8 +250,8 @@ def plan_end(
 def find_left(snapshot: Snapshot, container: Container, proved: Snapshot | None = None) -> Refused | None:
     """What to say when the kernel runs on what is the container's, or may be; `proved` as in `plan_end`."""
     if has_stayed(snapshot, container):
-        what = f"the kernel still runs {snapshot.kernel.ops}, of {container}"
-        return Refused(what, "a process of it goes on", "end what is left of it: `schedctl reset`")
+        what = f"the kernel still runs {snapshot.kernel.ops} from {container}"
+        return Refused(what, "one of its processes still runs", "end its leftover process: `schedctl reset`")
     if proved is not None and _is_anothers(snapshot, proved):
         return None
     return left_in_kernel(snapshot)
@@ -271,14 +271,14 @@ def explain_end(ending: Ending) -> Refused:
         ("", ending.left),
     )
     why = "; ".join(f"{says}{words}" for says, words in whys if words)
-    remedy = "nothing starts it again by itself; `schedctl status` says what the kernel runs now"
+    remedy = "it is not started again automatically; `schedctl status` says what the kernel runs now"
     clearing_up = ", and `schedctl reset` clears up" if ending.trouble or ending.left else ""
     return Refused(_what(ending), why, remedy + clearing_up)
 
 
 def _what(ending: Ending) -> str:
     if ending.kind is ExitKind.SYSRQ:
-        return f"{ending.name} was ejected by a human, with SysRq-S"
+        return f"{ending.name} was ejected by hand, with SysRq-S"
     if ending.is_ejection:
         return f"{ending.name} was ejected by the kernel"
     return f"{ending.name} has ended: {ending.exit_words or 'its runtime does not say how'}"

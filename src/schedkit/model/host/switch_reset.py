@@ -97,8 +97,8 @@ def _obstacle(host: Snapshot, evicted: int, *, is_forced: bool) -> Refused | Non
         return unable
     if len(host.running) > 1:
         why = f"there are {named(host.running)}"
-        remedy = "stop all but one (`schedctl stop ID`), or all of them: `schedctl reset`"
-        return Refused("several of our containers run", why, remedy)
+        remedy = "stop all but one container (`schedctl stop ID`), or all of them: `schedctl reset`"
+        return Refused("several of schedkit's containers run", why, remedy)
     if refused := _protected(host, evicted, is_forced=is_forced):
         return refused
     if is_forced:
@@ -112,10 +112,10 @@ def _protected(host: Snapshot, evicted: int, *, is_forced: bool) -> Refused | No
     """Why somebody else's scheduler stays: nobody named its process, or Kubernetes wants it."""
     owner = host.owner
     if evicted and owner.pid != evicted:
-        why = (
-            f"the kernel runs the scheduler of {owner}" if owner.pid else "the kernel runs none of a process"
-        )
-        return Refused(f"process {evicted} has no scheduler attached", why, "`schedctl status` says who has")
+        unknown = "no process is known to hold the kernel's scheduler"
+        why = f"the kernel runs the scheduler of {owner}" if owner.pid else unknown
+        remedy = "`schedctl status` shows who owns the attached scheduler"
+        return Refused(f"process {evicted} has no scheduler attached", why, remedy)
     if owner.kind is not OwnerKind.FOREIGN:
         return None
     if owner.pod_uid and not is_forced:
@@ -123,7 +123,7 @@ def _protected(host: Snapshot, evicted: int, *, is_forced: bool) -> Refused | No
     if evicted:
         return None
     what = f"the kernel runs {host.ops}, which schedctl did not start"
-    remedy = f"end it ({way_to_end(owner)}), or have it ended: add --evict {owner.pid}"
+    remedy = f"end it ({way_to_end(owner)}), or let schedctl end it: add --evict {owner.pid}"
     return Refused(what, f"it belongs to {owner}", remedy)
 
 
@@ -192,12 +192,12 @@ def _not_to_be_reset(host: Snapshot, evicted: int, *, is_forced: bool) -> Refuse
     if is_forced and kernel.is_readable:
         return None
     if host.owner.kind is OwnerKind.UNKNOWN:
-        why = f"it is not known whose it is: {host.owner.reason}"
+        why = f"its owner is not known: {host.owner.reason}"
         remedy = "run schedctl as root, on the host, or add --force to eject it"
         return Refused(f"the kernel runs {host.ops}", why, remedy)
     if moving := unsettled(host):
         return (
-            moving._replace(remedy=f"{moving.remedy}; if it stays so, add --force")
+            moving._replace(remedy=f"{moving.remedy}; if nothing changes, add --force")
             if kernel.is_moving
             else moving
         )
@@ -212,7 +212,8 @@ def _not_to_be_ended(left: Leftovers) -> Refused | None:
     if not pods:
         return None
     what = f"process {pods[0].pid} of a Kubernetes pod still holds a scheduler that the kernel has ejected"
-    return Refused(what, "Kubernetes decides here which scheduler runs", "delete its pod, or add --force")
+    why = "Kubernetes decides which scheduler runs on this machine"
+    return Refused(what, why, "delete its pod, or add --force")
 
 
 def _perhaps_held(left: Leftovers) -> Refused:
@@ -239,28 +240,30 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case
         case Eject():
             return "eject the scheduler from the kernel"
         case Unregister(scheduler):
-            return f"remove what {scheduler.ops}, which was ejected, has left in the kernel"
+            return f"remove what the ejected scheduler {scheduler.ops} has left in the kernel"
         case AwaitFree():
             return "wait until the kernel runs its own scheduler"
-        case AwaitRelease(container) | AwaitReturn(container):
-            return f"wait for the kernel, because of {container}"
+        case AwaitRelease(container):
+            return f"wait until the kernel has let go of {container}"
+        case AwaitReturn(container):
+            return f"wait until the kernel runs the scheduler of {container} again"
         case Restart(container):
             return f"start {container} again"
         case Create():
-            return "create the container that is asked for"
+            return "create the new container"
         case Listen():
-            return "listen to what it writes"
+            return "listen to the new container's output"
         case Start():
-            return "start it"
+            return "start the new container"
         case AwaitAttachment():
-            return "wait until the kernel runs it"
+            return "wait until the kernel runs the new scheduler"
         case ProveKept():
-            return "see whether the kernel would keep it"
+            return "check whether the kernel would keep the new scheduler"
         case StopNew():
-            return "stop it"
+            return "stop the new container"
         case DiscardNew():
-            return "remove it"
+            return "remove the new container"
         case EjectNew():
-            return "eject what it has left in the kernel"
+            return "eject what the new container has left in the kernel"
         case _:
             assert_never(action)

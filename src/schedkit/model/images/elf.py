@@ -54,14 +54,14 @@ def parse_program(data: bytes) -> Program:
     try:
         return _parse(data)
     except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
-        raise InvalidProgram("its headers point to places outside of it") from error
+        raise InvalidProgram("its headers point outside the file") from error
 
 
 def _parse(data: bytes) -> Program:
     if data[:4] != _MAGIC:
-        raise InvalidProgram("it is no ELF program; a script needs an image with its interpreter")
+        raise InvalidProgram("it is not an ELF program; a script needs an image that has its interpreter")
     if data[4] != _64_BIT or data[5] not in _ORDERS:
-        raise InvalidProgram("it is no 64-bit program")
+        raise InvalidProgram("it is not a 64-bit program")
     order = _ORDERS[data[5]]
     segments = list(_segments(data, order))
     interpreters = [_text(data, each.offset) for each in segments if each.kind == _INTERPRETER]
@@ -73,7 +73,7 @@ def _architecture(data: bytes, order: str) -> str:
     (machine,) = struct.unpack_from(f"{order}H", data, 18)
     if (machine, order) not in _ARCHITECTURES:
         known = ", ".join(_ARCHITECTURES.values())
-        raise InvalidProgram(f"it is for another machine (number {machine}) than {known}")
+        raise InvalidProgram(f"it is for an unknown machine (number {machine}); known are {known}")
     return _ARCHITECTURES[machine, order]
 
 
@@ -106,11 +106,11 @@ def _place(address: int, segments: list[_Segment]) -> int:
     for each in segments:
         if each.kind == _LOAD and each.address <= address < each.address + each.size:
             return address - each.address + each.offset
-    raise InvalidProgram("its headers point to places outside of it")
+    raise InvalidProgram("its headers point outside the file")
 
 
 def _text(data: bytes, place: int) -> str:
     end = data.index(b"\0", place) if 0 <= place < len(data) and b"\0" in data[place : place + 4096] else -1
     if end < 0:
-        raise InvalidProgram("its headers point to places outside of it")
+        raise InvalidProgram("its headers point outside the file")
     return data[place:end].decode()

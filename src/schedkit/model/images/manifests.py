@@ -116,7 +116,8 @@ def render_index(entries: Iterable[Descriptor]) -> bytes:
     data = strictjson.encode({"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": listed})
     if len(data) > LARGEST_MANIFEST or len(listed) > MOST_ENTRIES:
         size = f"{len(listed)} entries in {len(data)} bytes"
-        raise InvalidDocument(f"the index has {size}; {MOST_ENTRIES} in {LARGEST_MANIFEST} is the most")
+        limit = f"{MOST_ENTRIES} entries in {LARGEST_MANIFEST} bytes"
+        raise InvalidDocument(f"the index has {size}; the limit is {limit}")
     return data
 
 
@@ -180,7 +181,7 @@ def _fits(offered: Platform, wanted: Platform) -> bool:
 def _refuse_ambiguous(tree: Mapping[str, Any], media_type: str, *, foreign: tuple[str, ...]) -> None:
     twice = strictjson.repeated(name.casefold() for name in tree)
     if twice is not None:  # some readers take `Layers` for `layers`
-        raise InvalidDocument(f"the manifest names {shown(twice)} twice, in different letters")
+        raise InvalidDocument(f"the manifest has {shown(twice)} twice, with different capitals")
     own = tree.get("mediaType")
     if own is not None and own != media_type:
         raise InvalidDocument(
@@ -193,4 +194,4 @@ def _refuse_ambiguous(tree: Mapping[str, Any], media_type: str, *, foreign: tupl
 
 def _refuse_crowd(entries: tuple[Descriptor, ...]) -> None:
     if len(entries) > MOST_ENTRIES:
-        raise InvalidDocument(f"the manifest has {len(entries)} entries; {MOST_ENTRIES} is the most")
+        raise InvalidDocument(f"the manifest has {len(entries)} entries; the limit is {MOST_ENTRIES}")

@@ -113,9 +113,9 @@ def parse_repository(text: str, *, whole: str | None = None) -> Repository:
     if len(text) > _LONGEST_TEXT or not _PATH.fullmatch(path):
         raise InvalidReference(f"{said} is not an image reference: {_FORM}")
     if named and not _can_be_asked(first):
-        raise InvalidReference(f"{said} has no IPv6 address between its brackets: write one, as in [::1]")
+        raise InvalidReference(f"{said} has no IPv6 address in its brackets: write it as in [::1]")
     if len(path) > _LONGEST_NAME:
-        raise InvalidReference(f"{said} has a path of more than {_LONGEST_NAME} characters")
+        raise InvalidReference(f"{said} has a path of more than {_LONGEST_NAME} characters: shorten it")
     if registry == DEFAULT_REGISTRY and "/" not in path:
         path = f"{_SHORT_NAMES}/{path}"
     return Repository(registry, path)
@@ -153,7 +153,7 @@ def whole_name(repository: str) -> str:
 
 
 _FORM = "write registry/path:tag or registry/path@sha256:…, with a path in lower case"
-_TAG_FORM = "a tag has at most 128 letters, digits, '_', '.' and '-', and begins with none of the last two"
+_TAG_FORM = "a tag has at most 128 letters, digits, '_', '.' and '-', and does not begin with '.' or '-'"
 
 
 def shown(text: str) -> str:

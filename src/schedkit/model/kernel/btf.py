@@ -142,12 +142,12 @@ def _sections(content: bytes) -> _Sections:
         raise _MalformedError("the file is too short to be BTF")
     order = next((each for each in "<>" if struct.unpack_from(f"{each}H", content)[0] == _MAGIC), None)
     if order is None:
-        raise _MalformedError("the file does not begin as BTF does")
+        raise _MalformedError("the file does not begin like a BTF file")
     length, types_at, types_size, strings_at, strings_size = struct.unpack_from(f"{order}5I", content, 4)
     types = content[length + types_at : length + types_at + types_size]
     strings = content[length + strings_at : length + strings_at + strings_size]
     if (len(types), len(strings)) != (types_size, strings_size) or types_size % _WORD:
-        raise _MalformedError("the file ends before the end that its header announces")
+        raise _MalformedError("the file is shorter than its header says")
     return _Sections(order, types, strings)
 
 
@@ -181,7 +181,7 @@ def _starts(words: Words) -> list[int]:
 def _parameters(words: Words, starts: list[int], prototype: int) -> Words:
     """Where the names of a prototype's parameters begin among the strings."""
     if not 0 < prototype < len(starts) or _kind(words[starts[prototype] + 1]) != _FUNC_PROTO:
-        raise _MalformedError(f"a function refers to type {prototype}, which is no prototype")
+        raise _MalformedError(f"a function refers to type {prototype}, which is not a prototype")
     at = starts[prototype]
     return words[at + 3 : at + 3 + 2 * _count(words[at + 1]) : 2]
 

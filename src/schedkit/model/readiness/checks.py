@@ -57,7 +57,7 @@ def sched_ext_is_built_in(facts: Facts) -> Answer:
     """Trust sysfs over the config file: sysfs cannot be stale."""
     kernel = facts.kernel
     if kernel.state is State.UNKNOWN:
-        return _failed("/sys/kernel/sched_ext/state cannot be read, or says what nobody knows", _ON_THE_HOST)
+        return _failed("/sys/kernel/sched_ext/state cannot be read, or has an unknown value", _ON_THE_HOST)
     if kernel.state is not None:
         is_there = kernel.state is not State.ABSENT
         return (
@@ -66,7 +66,7 @@ def sched_ext_is_built_in(facts: Facts) -> Answer:
             else _failed("there is no /sys/kernel/sched_ext")
         )
     if kernel.config is None:
-        return _skipped("this kernel does not run here, and its config is not given")
+        return _skipped("this kernel is not running, and no config file is given")
     if kernel.config.problem:
         return _skipped(kernel.config.problem)
     is_set = kernel.config.options.get("SCHED_CLASS_EXT") == "y"
@@ -79,7 +79,7 @@ def btf_is_there(facts: Facts) -> Answer:
     if btf is None:
         return _skipped("no BTF file is given")
     if btf.novelty:
-        return _skipped(f"it is newer than what schedkit can read: {btf.novelty}")
+        return _skipped(f"its format is newer than schedkit can read: {btf.novelty}")
     return _failed(btf.problem) if btf.problem else _passed(f"{len(btf.kfuncs)} functions of sched_ext")
 
 
@@ -89,15 +89,15 @@ def btf_describes_functions_rightly(facts: Facts) -> Answer:
     if btf is None or not btf.kfuncs:
         return _without_functions(btf)
     if btf.malformed:
-        return _failed(f"wrongly described: {_some(btf.malformed)}")
-    return _passed("none is described wrongly")
+        return _failed(f"wrongly described functions: {_some(btf.malformed)}")
+    return _passed("no function is described wrongly")
 
 
 def _without_functions(btf: BtfReading | None) -> Answer:
     if btf is None or btf.problem:
-        return _skipped("there is no BTF to look at")
+        return _skipped("there is no BTF to check")
     if btf.novelty:
-        return _skipped("the BTF is newer than what schedkit can read")
+        return _skipped("the format of the BTF is newer than schedkit can read")
     return _skipped("the BTF describes no function of sched_ext")
 
 
@@ -108,8 +108,8 @@ def btf_describes_all_functions(facts: Facts) -> Answer:
         return _without_functions(btf)
     missing = btf.missing(symbols)
     if missing:
-        return _failed(f"missing: {_some(missing)}")
-    return _passed(f"all {len(symbols)} functions" if symbols else "all that most schedulers call")
+        return _failed(f"missing functions: {_some(missing)}")
+    return _passed(f"all {len(symbols)} functions" if symbols else "all functions that most schedulers call")
 
 
 def config_has_what_sched_ext_needs(facts: Facts) -> Answer:
@@ -121,15 +121,15 @@ def config_lies_where_libbpf_looks(facts: Facts) -> Answer:
     """Some schedulers ask how the kernel was built, and cannot be loaded when nothing answers."""
     config = facts.kernel.config
     if facts.kernel.state is None:
-        return _skipped("this kernel does not run here")
+        return _skipped("this kernel is not running")
     if config is None:
-        return _failed("the kernel's config is nowhere")
+        return _failed("the kernel's config was not found")
     if config.is_found_by_libbpf:
         return _passed(config.path)
     # no link: it would lead nowhere inside a container that sees only /boot
     copy = f"`cp {config.path} /boot/config-{facts.kernel.release}`"
     return _failed(
-        f"it is only in {config.path}", f"{copy}; `schedctl run` shows it to its containers anyway"
+        f"the config is only in {config.path}", f"{copy}; containers of `schedctl run` see it anyway"
     )
 
 
@@ -137,8 +137,8 @@ def no_cpu_is_isolated(facts: Facts) -> Answer:
     """The kernel refuses sched_ext together with `isolcpus=`."""
     cpus = facts.kernel.isolated_cpus
     if facts.kernel.state is None:
-        return _skipped("this kernel does not run here")
-    return _failed(f"isolcpus= takes CPUs {cpus} from the scheduler") if cpus else _passed("none")
+        return _skipped("this kernel is not running")
+    return _failed(f"isolcpus= takes CPUs {cpus} from the scheduler") if cpus else _passed("no isolated CPU")
 
 
 def has(capability: str) -> Callable[[Facts], Answer]:
@@ -147,7 +147,7 @@ def has(capability: str) -> Callable[[Facts], Answer]:
     def answer(facts: Facts) -> Answer:
         ours = facts.kernel.capabilities
         if ours is None:
-            return _skipped("our capabilities are not known")
+            return _skipped("schedctl's own capabilities are not known")
         return _passed("effective") if capability in ours else _failed(f"{capability} is not effective")
 
     return answer
@@ -159,7 +159,7 @@ def answers(name: str) -> Callable[[Facts], Answer]:
     def answer(facts: Facts) -> Answer:
         runtime = next((each for each in facts.runtimes or () if each.name == name), None)
         if runtime is None:
-            return _skipped("it was not asked")
+            return _skipped("this runtime was not asked")
         if not runtime.problem:
             return _passed(runtime.socket)
         is_named = runtime.socket in runtime.problem
@@ -172,7 +172,7 @@ def answers(name: str) -> Callable[[Facts], Answer]:
 def some_runtime_answers(facts: Facts) -> Answer:
     """One is enough."""
     if facts.runtimes is None:
-        return _skipped("runtimes were not asked")
+        return _skipped("no runtime was asked")
     names = [each.name for each in facts.runtimes if not each.problem]
     if names:
         return _passed(", ".join(names))
@@ -184,10 +184,10 @@ def runtimes_are_new_enough(facts: Facts) -> Answer:
     """Older ones may work; nobody has tried."""
     known = [each for each in facts.runtimes or () if parse_version(each.version)]
     if not known:
-        return _skipped("no runtime says its version")
+        return _skipped("no runtime reports its version")
     old = [each for each in known if (parse_version(each.version) or ()) < OLDEST_RUNTIMES.get(each.name, ())]
     named = ", ".join(f"{each.name} {each.version}" for each in old or known)
-    return _failed(f"{named}: older than what schedkit is tested with") if old else _passed(named)
+    return _failed(f"{named}: older than any version tested with schedkit") if old else _passed(named)
 
 
 def seccomp_lets_bpf_through(facts: Facts) -> Answer:
@@ -206,8 +206,8 @@ def kernel_suits_the_image(facts: Facts) -> Answer:
     image, version = facts.image, parse_version(facts.kernel.release)
     wanted = parse_version(image.min_kernel) if image else None
     if image is None or wanted is None or version is None:
-        return _skipped("no image is given, or it does not say what kernel it needs")
-    words = f"{image.name} needs {image.min_kernel}; this is {facts.kernel.release}"
+        return _skipped("no image is given, or it does not say which kernel it needs")
+    words = f"{image.name} needs kernel {image.min_kernel}; this is {facts.kernel.release}"
     return _passed(words) if version >= wanted else _failed(words)
 
 
@@ -215,8 +215,8 @@ def architecture_suits_the_image(facts: Facts) -> Answer:
     """An image for another machine cannot start."""
     image, ours = facts.image, facts.kernel.architecture
     if image is None or not image.architectures or not ours:
-        return _skipped("no image is given, or it does not say what machines it is for")
-    words = f"{image.name} is for {', '.join(image.architectures)}; this is {ours}"
+        return _skipped("no image is given, or it does not say which machines it is for")
+    words = f"{image.name} is for {', '.join(image.architectures)}; this machine is {ours}"
     return _passed(words) if ours in image.architectures else _failed(words)
 
 
@@ -239,21 +239,21 @@ def config_is_there_for_the_image(facts: Facts) -> Answer:
     if facts.image is None or not facts.image.reads_config:
         return _skipped("the image is not known to read the kernel's config")
     if facts.kernel.config is None:
-        return _failed(f"{facts.image.name} reads the kernel's config, and that is nowhere")
+        return _failed(f"{facts.image.name} reads the kernel's config, which was not found")
     return _passed(facts.kernel.config.path)
 
 
 def tracing_is_there_for_the_image(facts: Facts) -> Answer:
     """Where it is mounted, `schedctl run` shows it to the containers of such images."""
     if facts.image is None or not facts.image.reads_tracing:
-        return _skipped("the image is not known to read what the kernel can trace")
+        return _skipped("the image is not known to read /sys/kernel/tracing")
     if facts.kernel.state is None:
-        return _skipped("this kernel does not run here")
+        return _skipped("this kernel is not running")
     if facts.kernel.shows_tracing is None:
-        return _skipped("/sys/kernel/tracing is not for this user to read")
+        return _skipped("this user may not read /sys/kernel/tracing")
     if facts.kernel.shows_tracing:
         return _passed("/sys/kernel/tracing")
-    return _failed(f"{facts.image.name} reads /sys/kernel/tracing, and nothing is mounted there")
+    return _failed(f"{facts.image.name} reads /sys/kernel/tracing, but nothing is mounted there")
 
 
 def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
@@ -266,7 +266,7 @@ def kernel_has_what_the_image_calls(facts: Facts) -> Answer:
         return _without_functions(btf)
     lacking = [name for name in image.kfuncs if name not in btf.kfuncs or name in btf.malformed]
     if lacking:
-        return _failed(f"missing, or wrongly described: {_some(lacking)}")
+        return _failed(f"missing or wrongly described functions: {_some(lacking)}")
     return _passed(_some(image.kfuncs))
 
 
@@ -276,7 +276,7 @@ def capabilities_suit_the_image(facts: Facts) -> Answer:
     if image is None or not image.capabilities:
         return _skipped("it is not known which capabilities the image needs")
     if ours is None:
-        return _skipped("our capabilities are not known")
+        return _skipped("schedctl's own capabilities are not known")
     missing = [each for each in image.capabilities if each not in ours]
     return (
         _failed(f"not effective: {', '.join(missing)}") if missing else _passed(", ".join(image.capabilities))
@@ -286,9 +286,9 @@ def capabilities_suit_the_image(facts: Facts) -> Answer:
 def _options(facts: Facts, wanted: Sequence[str]) -> Answer:
     config = facts.kernel.config
     if config is None:
-        return _skipped("the kernel's config is not found")
+        return _skipped("the kernel's config was not found")
     if config.problem:
-        return _failed(config.problem, "name the config file of a kernel")
+        return _failed(config.problem, "name a file that is a kernel's config")
     unset = [f"CONFIG_{name}" for name in wanted if config.options.get(name) != "y"]
     return _failed(f"not set: {', '.join(unset)}") if unset else _passed(config.path)
 

@@ -59,11 +59,11 @@ class Check(msgspec.Struct, frozen=True):
 
 
 _NEWER_KERNEL = "boot a kernel with sched_ext: 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT=y"
-_REBUILT_KERNEL = "boot another build of this kernel, or build it with another pahole than 1.30"
+_REBUILT_KERNEL = "boot another build of this kernel, or rebuild it with a pahole other than 1.30"
 _AS_ROOT = "run schedctl as root, for example with sudo, and not inside an unprivileged container"
-_START_PODMAN = "`systemctl enable --now podman.socket`, after installing Podman if need be"
+_START_PODMAN = "install Podman if it is missing, then `systemctl enable --now podman.socket`"
 _START_ANY = f"{_START_PODMAN}; one runtime is enough, and containerd is chosen with `--driver containerd`"
-_START_CONTAINERD = "`systemctl enable --now containerd`, after installing containerd if need be"
+_START_CONTAINERD = "install containerd if it is missing, then `systemctl enable --now containerd`"
 
 CHECKS: tuple[Check, ...] = (
     Check(
@@ -89,7 +89,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "kernel.btf_kfuncs",
-        "BTF describes the functions that schedulers call as they are",
+        "BTF correctly describes the functions that schedulers call",
         Severity.ERROR,
         _REBUILT_KERNEL,
         checks.btf_describes_functions_rightly,
@@ -103,7 +103,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "kernel.config",
-        "The kernel is built with what sched_ext needs",
+        "The kernel is built with the options that sched_ext needs",
         Severity.ERROR,
         "boot a kernel that is built with these options",
         checks.config_has_what_sched_ext_needs,
@@ -112,25 +112,31 @@ CHECKS: tuple[Check, ...] = (
         "kernel.config_location",
         "The kernel's config lies where libbpf looks for it",
         Severity.WARN,
-        "install the package with this kernel's config, so that /boot/config-$(uname -r) is there",
+        "install the package with this kernel's config, so that /boot/config-$(uname -r) exists",
         checks.config_lies_where_libbpf_looks,
     ),
     Check(
         "kernel.isolcpus",
         "No CPU is isolated from the scheduler",
         Severity.ERROR,
-        "remove isolcpus= from the kernel's command line and reboot; cpuset partitions isolate CPUs, too",
+        "remove isolcpus= from the kernel's command line and reboot; use cpuset partitions to isolate CPUs",
         checks.no_cpu_is_isolated,
     ),
-    Check("caps.cap_bpf", "We may load BPF programs", Severity.ERROR, _AS_ROOT, checks.has("CAP_BPF")),
+    Check("caps.cap_bpf", "schedctl may load BPF programs", Severity.ERROR, _AS_ROOT, checks.has("CAP_BPF")),
     Check(
         "caps.cap_sys_admin",
-        "We may administer the machine",
+        "schedctl may administer the machine",
         Severity.ERROR,
         _AS_ROOT,
         checks.has("CAP_SYS_ADMIN"),
     ),
-    Check("caps.cap_perfmon", "We may trace the kernel", Severity.ERROR, _AS_ROOT, checks.has("CAP_PERFMON")),
+    Check(
+        "caps.cap_perfmon",
+        "schedctl may trace the kernel",
+        Severity.ERROR,
+        _AS_ROOT,
+        checks.has("CAP_PERFMON"),
+    ),
     Check("runtime.podman_socket", "Podman answers", Severity.WARN, _START_PODMAN, checks.answers("podman")),
     Check(
         "runtime.containerd_socket",
@@ -148,7 +154,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "runtime.version",
-        "Container runtimes are of versions that schedkit is tested with",
+        "Container runtimes have versions that schedkit is tested with",
         Severity.WARN,
         "install Podman 4.3 or newer, or containerd 1.6 or newer",
         checks.runtimes_are_new_enough,
@@ -157,14 +163,15 @@ CHECKS: tuple[Check, ...] = (
         "runtime.seccomp",
         "Containers that are not privileged may load BPF programs",
         Severity.INFO,
-        "nothing for schedctl, whose containers go without it; for others a newer containers-common",
+        "nothing to do for schedctl: its containers run without this profile; "
+        "for other containers, install a newer containers-common",
         checks.seccomp_lets_bpf_through,
     ),
     Check(
         "image.found",
         "The image can be read where it is published",
         Severity.ERROR,
-        "`schedctl info IMAGE` says more; other checks rely on the catalog alone meanwhile",
+        "`schedctl info IMAGE` says more; until then, other checks use only the catalog",
         checks.image_is_found,
     ),
     Check(
@@ -176,14 +183,14 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "image.architecture",
-        "The image is for this kind of machine",
+        "The image is for this machine's architecture",
         Severity.ERROR,
         "choose an image that is built for this architecture",
         checks.architecture_suits_the_image,
     ),
     Check(
         "image.config",
-        "The kernel is built with what the image needs",
+        "The kernel is built with the options that the image needs",
         Severity.ERROR,
         "boot a kernel that is built with these options, or choose another scheduler: `schedctl list`",
         checks.config_suits_the_image,
@@ -197,21 +204,21 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "image.boot_config",
-        "The kernel's config is there for the image to read",
+        "The image can read the kernel's config",
         Severity.ERROR,
-        "install the package with this kernel's config, so that /boot/config-$(uname -r) is there",
+        "install the package with this kernel's config, so that /boot/config-$(uname -r) exists",
         checks.config_is_there_for_the_image,
     ),
     Check(
         "image.tracing",
-        "What the kernel can trace is there for the image to read",
+        "The image can read /sys/kernel/tracing",
         Severity.ERROR,
         "`mount -t tracefs tracefs /sys/kernel/tracing`; if that fails, boot a kernel with CONFIG_FTRACE=y",
         checks.tracing_is_there_for_the_image,
     ),
     Check(
         "image.capabilities",
-        "We have the capabilities that the image needs",
+        "schedctl has the capabilities that the image needs",
         Severity.ERROR,
         _AS_ROOT,
         checks.capabilities_suit_the_image,

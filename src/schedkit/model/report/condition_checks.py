@@ -80,8 +80,8 @@ def name_is_taken(evidence: Situation) -> Finding | None:
         return None
     owner = observed.metadata.controller
     whose = f"belongs to {owner.kind} {owner.name}" if owner else "has no owner"
-    words = f"a DaemonSet {observed.metadata.name} is there already and {whose}"
-    return no(Reason.NAME_TAKEN, f"{words}: delete it, or give the SchedExt another name")
+    words = f"a DaemonSet {observed.metadata.name} already exists and {whose}"
+    return no(Reason.NAME_TAKEN, f"{words}: delete the DaemonSet, or give the SchedExt another name")
 
 
 def daemon_set_was_refused(evidence: Situation) -> Finding | None:
@@ -103,8 +103,8 @@ def nodes_may_be_contested(evidence: Situation) -> Finding | None:
     if rival is None:
         return None
     other = f"{rival.metadata.namespace}/{rival.metadata.name}"
-    advice = "give both a nodeSelector on the same label, with different values"
-    words = f"{other} may want the same nodes, and a kernel runs one scheduler"
+    advice = "give both a nodeSelector with the same label and different values"
+    words = f"{other} may want the same nodes, but a kernel runs only one scheduler"
     return yes(Reason.OVERLAPPING, f"{words}: {advice}")
 
 
@@ -154,14 +154,15 @@ def change_is_not_seen_yet(evidence: Situation) -> Finding | None:
     """There is none yet, or what its status says is about an older spec."""
     if evidence.fleet.is_current:
         return None
-    return no(Reason.ROLLING_OUT, "the DaemonSet's controller has not seen the last change yet")
+    return no(Reason.ROLLING_OUT, "the DaemonSet controller has not seen the last change yet")
 
 
 def old_pods_remain(evidence: Situation) -> Finding | None:
     """Until the last node has a pod of the current template."""
     if not evidence.fleet.outdated:
         return None
-    return no(Reason.ROLLING_OUT, f"{evidence.fleet.outdated} of {evidence.size} run an older template")
+    where = f"{evidence.fleet.outdated} of {evidence.size}"
+    return no(Reason.ROLLING_OUT, f"pods of an older template run on {where}")
 
 
 def no_node_matches(evidence: Situation) -> Finding | None:
@@ -178,7 +179,8 @@ def pods_are_young(evidence: Situation) -> Finding | None:
         return None
     return no(
         Reason.SETTLING,
-        f"{unsettled} of {evidence.size} have not run for {SETTLING.seconds} s without a restart yet",
+        f"on {unsettled} of {evidence.size}, "
+        f"pods have not run for {SETTLING.seconds} s without a restart yet",
     )
 
 
@@ -211,14 +213,16 @@ def nothing_can_be_done(evidence: Situation) -> Finding | None:
 def pods_are_being_started(evidence: Situation) -> Finding | None:
     """Nodes that have just got, or will get, a pod."""
     starting = sum(node.bucket is Bucket.STARTING for node in evidence.fleet.nodes)
-    return yes(Reason.STARTING, f"{starting} of {evidence.size} are being started") if starting else None
+    if not starting:
+        return None
+    return yes(Reason.STARTING, f"pods are being started on {starting} of {evidence.size}")
 
 
 def pods_are_of_the_go_sked(evidence: Situation) -> Finding | None:
     """They do what the spec asks for, and are left alone."""
     if not evidence.decision.is_legacy:
         return None
-    words = "the pods are those of an earlier sked, and stay until the spec changes so that nothing restarts"
+    words = "an earlier sked made the pods; they stay until the spec changes, so that nothing restarts now"
     return no(Reason.LEGACY_TEMPLATE, f"{words}; they lack {LEGACY_LACKS}")
 
 

@@ -103,7 +103,7 @@ def privileges_were_removed(evidence: PodFacts) -> NodeState | None:
         return None
     if _has_powers(container.security_context, evidence.wanted):
         return None
-    words = "an admission policy took the container's privileges: exempt this namespace from it"
+    words = "an admission policy removed the container's privileges: exempt this namespace from the policy"
     return _failed(evidence, Reason.PRIVILEGES_REMOVED, words)
 
 
@@ -146,7 +146,7 @@ def scheduler_keeps_crashing(evidence: PodFacts) -> NodeState | None:
 def _last_words(ended: Terminated) -> str:
     how = f"exit code {ended.exit_code}" + (f", {ended.reason}" if ended.reason not in ("", "Error") else "")
     lines = [line.strip() for line in ended.message.splitlines() if line.strip()]
-    said = f"its last words: {shortened(' / '.join(lines[-3:]))}" if lines else "it said nothing"
+    said = f"its last words: {shortened(' / '.join(lines[-3:]))}" if lines else "it wrote nothing"
     return f"the scheduler ended ({how}); {said}"
 
 
@@ -155,8 +155,8 @@ def pod_was_given_up(evidence: PodFacts) -> NodeState | None:
     status = evidence.pod.status
     if status.phase != "Failed":
         return None
-    words = ": ".join(filter(None, (status.reason, shortened(status.message)))) or "without a reason"
-    return _failed(evidence, Reason.POD_FAILED, f"the node gave the pod up: {words}")
+    words = ": ".join(filter(None, (status.reason, shortened(status.message)))) or "no reason is given"
+    return _failed(evidence, Reason.POD_FAILED, f"the node gave up the pod: {words}")
 
 
 def pod_fits_nowhere(evidence: PodFacts) -> NodeState | None:
@@ -183,7 +183,7 @@ def node_is_silent(evidence: PodFacts) -> NodeState | None:
     """A container that was running when its node was last heard of."""
     if _is_ready(evidence):
         return None
-    words = "the pod is not ready: its node may be down, or its kubelet"
+    words = "the pod is not ready: its node, or the kubelet there, may be down"
     return NodeState(_node(evidence), Bucket.UNKNOWN, Reason.NODE_SILENT, words, image=_image(evidence))
 
 
@@ -191,7 +191,7 @@ def scheduler_runs(evidence: PodFacts) -> NodeState:
     """Whether the kernel runs it is another question."""
     settles_at = _settles_at(evidence)
     is_settled = settles_at is not None and settles_at <= evidence.now
-    words = "the pod runs; whether the kernel runs its scheduler is not known"
+    words = "the pod runs; it is not known whether the kernel runs its scheduler"
     return NodeState(
         node=_node(evidence),
         bucket=Bucket.UNKNOWN,

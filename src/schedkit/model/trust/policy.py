@@ -227,14 +227,14 @@ def _matcher(
 ) -> Exactly | Pattern:
     exact, expression = fields.get(name), fields.get(f"{name}RegExp")
     if (exact is None) == (expression is None):
-        raise InvalidPolicy(f"{where} needs either {name} or {name}RegExp")
+        raise InvalidPolicy(f"{where} needs exactly one of {name} and {name}RegExp")
     if exact is not None:
         return Exactly(_text(exact, f"{where}.{name}"))
     place = f"{where}.{name}RegExp"
     try:
         return parse_pattern(_text(expression, place))
     except InvalidPattern as error:
-        raise InvalidPolicy(f"{place} is not an expression that is accepted: {error}") from error
+        raise InvalidPolicy(f"{place} is not an accepted regular expression: {error}") from error
 
 
 def _repositories(value: object, read: Read, parse_pattern: ParsePattern) -> dict[str, Rule]:
@@ -250,7 +250,7 @@ def _repositories(value: object, read: Read, parse_pattern: ParsePattern) -> dic
         name = parse_prefix(fields.get("match"), f"{where}.match")
         known = late if _has_late_alias(str(fields["match"])) else rules
         if name in known:
-            raise InvalidPolicy(f"{where}.match {shown(name)} has a rule already; put both into one")
+            raise InvalidPolicy(f"{where}.match {shown(name)} already has a rule; put both into one rule")
         known[name] = _rule(fields, f"{where}.", read, parse_pattern)
     left = {name: rule for name, rule in late.items() if not any(_speaks_of(one, name) for one in rules)}
     return left | rules
@@ -280,7 +280,7 @@ def _log_url(value: object) -> str:
     """Nothing after the colon is no wish for any log, but a line that somebody meant to finish."""
     url = _text(value, "rekorURL")
     if not re.fullmatch(_URL, url):
-        raise InvalidPolicy(f"rekorURL {_said(url)} is no URL; write for example {PUBLIC_LOG}")
+        raise InvalidPolicy(f"rekorURL {_said(url)} is not a URL; write for example {PUBLIC_LOG}")
     return url
 
 
@@ -298,7 +298,7 @@ def _hint(key: str, known: Sequence[str]) -> str:
     import difflib  # noqa: PLC0415 - a right policy needs none of it
 
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"did you mean {near[0]}?" if near else f"the known keys are {', '.join(known)}"
 
 
 def _items(value: object, where: str, limit: int) -> Sequence[object]:
@@ -315,7 +315,9 @@ def _text(value: object, where: str) -> str:
     if len(value) > MAX_TEXT:
         raise InvalidPolicy(f"{where} has {len(value)} characters; at most {MAX_TEXT} are accepted")
     if not is_whole(value):
-        raise InvalidPolicy(f"{where} is {_said(value)}, with half a character in it; write the whole one")
+        raise InvalidPolicy(
+            f"{where} is {_said(value)}, with half a character in it; write the whole character"
+        )
     return value
 
 

@@ -101,8 +101,8 @@ def missing_mode_remark(rules: Rules, built_in: Rules) -> str:
     """What is to be said where rules without a mode loosen what counts without rules; empty: nothing."""
     if rules.has_mode or not built_in.is_stricter_than(rules):
         return ""
-    counts = f"{rules.mode} counts, and {built_in.mode} only where there are no rules"
-    return f"{rules.place} has no mode: {counts}; write the one you want"
+    counts = f"{rules.mode} applies, and {built_in.mode} would only apply without rules"
+    return f"{rules.place} has no mode: {counts}; write the mode you want"
 
 
 def parse_rules(document: object, read: Read, floor: TrustMode, parse_pattern: ParsePattern) -> Rules:
@@ -136,7 +136,7 @@ def parse_rules(document: object, read: Read, floor: TrustMode, parse_pattern: P
 def _fields(document: object) -> Mapping[str, Any]:
     found = known_fields({} if document is None else document, "the document", _KNOWN)
     if "policy" in found and found["policy"] is None:
-        raise InvalidPolicy("policy is empty; write whom to trust, {} for nobody, or leave the key out")
+        raise InvalidPolicy("policy is empty; write whom to trust, {} to trust nobody, or leave out the key")
     return found
 
 
@@ -164,7 +164,7 @@ def _namespaces(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
     names = _names(fields, "allowedNamespaces")
     for at, name in enumerate(names or ()):
         if len(name) > _LONGEST_NAMESPACE or not re.fullmatch(grammar.NAMESPACE, name):
-            why = "cannot be the name of a namespace; write whole names, or leave the list out to allow all"
+            why = "cannot be a namespace; write whole names, or leave out the list to allow every namespace"
             raise InvalidPolicy(f"allowedNamespaces[{at}] {shown(name)} {why}")
     return names
 
@@ -174,7 +174,7 @@ def _names(fields: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
         return None
     names = fields[key]
     if not isinstance(names, list) or len(names) > _MAX_ITEMS:
-        raise InvalidPolicy(f"{key} is not a list of at most {_MAX_ITEMS} names; begin each with a dash")
+        raise InvalidPolicy(f"{key} is not a list of at most {_MAX_ITEMS} names; begin each name with a dash")
     for at, name in enumerate(names):
         if not isinstance(name, str) or not 0 < len(name) <= MAX_TEXT:
             raise InvalidPolicy(f"{key}[{at}] is {name!r}; write a name")

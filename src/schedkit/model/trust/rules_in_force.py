@@ -18,8 +18,8 @@ from schedkit.model.trust.rules import OLD_RULES_FILE, PLACES, RULES_FILE, Rules
 # what is renamed or replaced is gone for a moment, and a kubelet may take 90 s to bring the next
 GONE_S: Final = 120.0
 _BOTH: Final = (
-    f"{PLACES[RULES_FILE]} and {PLACES[OLD_RULES_FILE]} are both there, and only one can count: put all that "
-    f"shall count into {RULES_FILE}, then delete {OLD_RULES_FILE}, with its ConfigMap"
+    f"{PLACES[RULES_FILE]} and {PLACES[OLD_RULES_FILE]} both exist, but only one can apply: put all rules "
+    f"into {RULES_FILE}, then delete {OLD_RULES_FILE}, with its ConfigMap"
 )
 
 
@@ -52,7 +52,8 @@ def file_that_counts(names: Collection[str], folder: str) -> str | None:
     # what begins so is how a kubelet swaps them
     others = sorted(name for name in names if not name.startswith(".."))
     if others:
-        raise InvalidPolicy(f"{folder} has no {RULES_FILE}, only {brief(', '.join(others))}")
+        found = brief(", ".join(others))
+        raise InvalidPolicy(f"{folder} has no {RULES_FILE}, only {found}: check the file's name")
     return None
 
 
@@ -61,7 +62,7 @@ def written_rules(
 ) -> Rules:
     """As `parse_rules`, for a file that somebody wrote: one without a word in it opens nothing."""
     if document is None:
-        raise InvalidPolicy(f"{place} says nothing: write a mode, {{}} for none, or remove the file")
+        raise InvalidPolicy(f"{place} is empty: write a mode, {{}} for no rules, or remove the file")
     return replace(parse_rules(document, read, floor, parse_pattern), place=place)
 
 
@@ -79,5 +80,5 @@ def after_a_look(
     gone_since = now if before.gone_since is None else before.gone_since
     if now - gone_since >= gone_s:
         return RulesInForce(built_in)
-    words = f"{before.rules.place} is gone, and counts for {gone_s:.0f} s from when it went"
-    return RulesInForce(before.rules, f"{words}: bring it back to keep what it says", gone_since)
+    words = f"{before.rules.place} is gone; its rules apply for {gone_s:.0f} s after it disappeared"
+    return RulesInForce(before.rules, f"{words}: bring it back to keep them", gone_since)

@@ -18,7 +18,7 @@ def read_bounded(response: Response, limit: int) -> bytes:
     refuse_encoded(response)
     announced = response.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > limit:
-        raise TooLarge(f"{_said(response)} has {announced[:20]} bytes; {limit} is the most")
+        raise TooLarge(f"{_said(response)} has {announced[:20]} bytes; the limit is {limit}")
     body = bytearray()
     for piece in response.pieces():
         body += piece
@@ -31,7 +31,7 @@ def refuse_unfit(response: Response, size: int, *, begins: int = 0) -> None:
     """Let pass only what may be the undecoded bytes of something of that size, from that place on."""
     refuse_encoded(response)
     if begins and not response.headers.get("content-range", "").startswith(f"bytes {begins}-"):
-        raise Unreachable(f"{_said(response)} broke off, and is not continued where it did")
+        raise Unreachable(f"{_said(response)} broke off, and did not continue at the same place")
     announced = response.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) != size - begins:
         raise Refused(f"{_said(response)} has {announced[:20]} bytes; {size - begins} were expected")
@@ -41,7 +41,7 @@ def refuse_encoded(response: Response) -> None:
     """A few kilobytes of compressed zeros are gigabytes: nothing is decoded that was not asked for."""
     encoding = response.headers.get("content-encoding", "identity")
     if encoding.strip().lower() not in {"", "identity"}:
-        raise Refused(f"{_said(response)} is encoded as {encoding[:40]!r}, though no encoding was asked for")
+        raise Refused(f"{_said(response)} is encoded as {encoding[:40]!r}, but no encoding was requested")
 
 
 def retry_after(value: str) -> float | None:

@@ -132,14 +132,14 @@ class Exchange:
     def _read_head(self) -> h11.Response | h11.InformationalResponse:
         data = self._waiting.until(b"\r\n\r\n", LARGEST_HEAD)
         if (count := data.count(b"\r\n")) > MOST_HEADERS:
-            raise TooManyHeaders(f"the answer has {count} headers; {MOST_HEADERS} is the most")
+            raise TooManyHeaders(f"the answer has {count} headers; the limit is {MOST_HEADERS}")
         _refuse_ambiguous(data)
         self._http.receive_data(data + b"\r\n\r\n")
         event = self._event()
         if not isinstance(event, h11.Response | h11.InformationalResponse):
             raise Broken("the answer does not begin with a status")
         if event.http_version not in _VERSIONS:
-            raise Broken(f"the answer is in HTTP/{event.http_version.decode()}")
+            raise Broken(f"the answer is in HTTP/{event.http_version.decode()}, which is not supported")
         return event
 
     def _event(self) -> object:

@@ -30,7 +30,7 @@ class Authorities:
             if ca_file is not None:
                 self.context.load_verify_locations(ca_file)
         except OSError as error:  # as ssl's own errors are, too
-            problem = f"{ca_file} cannot be read as certificates of authorities: {error}"
+            problem = f"{ca_file} cannot be read as CA certificates: {error}"
             raise RegistryError(problem) from error
 
     def complete(self) -> bool:

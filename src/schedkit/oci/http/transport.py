@@ -267,9 +267,7 @@ def _proxy_login(proxy: str) -> list[tuple[str, str]]:
 def _tunnel(wire: Wire, host: str, port: int, proxy: str) -> None:
     """Let the proxy pass bytes on to the host."""
     if urlsplit(parse_proxy(proxy)[0]).scheme == "https":
-        raise RegistryError(
-            "a proxy that is itself asked by https cannot lead to https: name it with http://"
-        )
+        raise RegistryError("a proxy with an https:// address cannot lead to https: name it with http://")
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     exchange = Exchange(
         question("CONNECT", authority, [("Host", authority), *_proxy_login(proxy)]), wire.receive
@@ -313,7 +311,7 @@ def _translated(url: str) -> Iterator[None]:
     except _CannotConnect as error:
         raise _connect_failure(host, error.__cause__) from error
     except Unwritable as error:
-        raise Refused(f"{host} gave an address that no request can be made of: {error}") from error
+        raise Refused(f"{host} gave an address that cannot be requested: {error}") from error
     except UnicodeError as error:  # a label that is empty or too long
         raise Refused(f"{host[:80]!r} cannot be the name of a host: {error}") from error
     except TooManyHeaders as error:
@@ -325,9 +323,10 @@ def _translated(url: str) -> Iterator[None]:
 def _connect_failure(host: str, cause: BaseException | None) -> RegistryError:
     if isinstance(cause, ssl.SSLCertVerificationError):
         reason = f"{host} has a certificate that cannot be trusted: {cause.verify_message}"
-        return Uncertified(f"{reason}. If it is the right one, name its authority's file")
+        return Uncertified(f"{reason}. If this is the right server, name its CA file with --registry-ca")
     if isinstance(cause, ssl.SSLError | ConnectionResetError):
-        return Unreachable(f"{host} does not speak TLS: {cause}. If it should not, list it as insecure")
+        reason = f"{host} does not speak TLS: {cause}"
+        return Unreachable(f"{reason}. If it is meant to work without TLS, name it with --insecure-registry")
     return Unreachable(f"{host} could not be reached: {cause}")
 
 
@@ -349,5 +348,5 @@ def _in_ascii(host: str) -> str | bytes:
 def _left(timeout_s: float) -> float:
     left_s = _ends.get() - time.monotonic()
     if left_s <= 0:
-        raise TimeoutError("the operation's time is over")
+        raise TimeoutError("the operation's time has run out")
     return min(left_s, timeout_s)

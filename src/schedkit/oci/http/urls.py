@@ -29,7 +29,7 @@ def join_address(base: str, location: str) -> str:
     except ValueError:
         joined = ""
     if not location or split_address(joined) is None:
-        raise Refused(f"{urlsplit(base).netloc} sends us to {location[:80]!r}, which is no usable address")
+        raise Refused(f"{urlsplit(base).netloc} refers to {location[:80]!r}, which is not a usable address")
     return joined
 
 

@@ -23,7 +23,7 @@ def read_artifact(source: Source, reference: Reference, media_type: str, *, limi
         raise Refused(f"{reference} cannot be used: {error}") from error
     layers = document.layers if isinstance(document, Manifest) else ()
     if len(layers) != 1 or layers[0].media_type != media_type:
-        raise Refused(f"{reference} is no artifact with one file of the type {media_type}")
+        raise Refused(f"{reference} is not an artifact with one file of type {media_type}")
     return source.blob(reference.repository, layers[0], limit=limit)
 
 

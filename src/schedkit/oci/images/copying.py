@@ -78,7 +78,7 @@ class _Copier:
         if content.descriptor.digest in self._seen:
             return
         if depth > _DEEPEST:
-            raise Refused(f"{self._origin} has documents that point at each other over {_DEEPEST} levels")
+            raise Refused(f"{self._origin} has documents nested more than {_DEEPEST} levels deep")
         self._count(content.descriptor)
         manifest = manifests.parse(content.data, content.descriptor.media_type)
         self._copy_parts(manifest, depth)
@@ -114,8 +114,8 @@ class _Copier:
     def _copy_referrers(self, digest: Digest, depth: int) -> None:
         listed = self._source.referrers(self._origin, digest)
         if len(listed) > _MOST_REFERRERS:
-            rest = f"{len(listed) - _MOST_REFERRERS} of {len(listed)} things that refer to {digest}"
-            self.copied.warnings.append(f"{rest} are not copied: {_MOST_REFERRERS} is the most")
+            rest = f"{len(listed) - _MOST_REFERRERS} of {len(listed)} documents that refer to {digest}"
+            self.copied.warnings.append(f"{rest} are not copied: the limit is {_MOST_REFERRERS}")
         for entry in listed[:_MOST_REFERRERS]:
             if entry.digest not in self._seen | self._rejected:
                 self._copy_referrer(entry.digest, digest, depth)
@@ -126,7 +126,8 @@ class _Copier:
             content = self._fetch(referrer)
         except NotFound as error:
             self._rejected.add(referrer)
-            self.copied.warnings.append(f"{referrer} is listed as referring to {digest}, but: {error}")
+            why = f"it is missing: {error}"
+            self.copied.warnings.append(f"{referrer}, which refers to {digest}, is not copied, because {why}")
             return
         manifest = manifests.parse(content.data, content.descriptor.media_type)
         if manifest.subject is None or manifest.subject.digest != digest:

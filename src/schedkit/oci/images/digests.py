@@ -17,7 +17,7 @@ def read_manifest(data: bytes, *, served_as: str | None, expected: Digest | None
     """A manifest or index that is what it was asked for; `Refused` for everything else."""
     digest = digest_of(data)
     if expected is not None and digest != expected:
-        raise Refused(f"{what} has the digest {digest}, but {expected} was asked for")
+        raise Refused(f"{what} has the digest {digest}, but {expected} was requested")
     try:
         media_type = manifests.media_type_of(data, served_as=served_as)
     except InvalidDocument as error:
@@ -45,7 +45,7 @@ def verified(pieces: Iterable[bytes], descriptor: Descriptor, *, what: str) -> I
     if received != descriptor.size:
         raise Refused(f"{what} has {received} bytes; {descriptor.size} were announced")
     if f"sha256:{hasher.hexdigest()}" != descriptor.digest:
-        raise Refused(f"{what} was served with other content: its digest is sha256:{hasher.hexdigest()}")
+        raise Refused(f"{what} was served with other content, whose digest is sha256:{hasher.hexdigest()}")
 
 
 def index_of(entries: Iterable[Descriptor]) -> Content:
@@ -53,4 +53,4 @@ def index_of(entries: Iterable[Descriptor]) -> Content:
     try:
         return content_of(manifests.render_index(entries), manifests.IMAGE_INDEX)
     except InvalidDocument as error:
-        raise TooLarge(f"{error}. It is left as it was") from error
+        raise TooLarge(f"{error}. The index was not changed") from error

@@ -32,7 +32,7 @@ def _programs(stream: _Stream) -> Iterator[bytes]:
         for number, entry in enumerate(archive):
             unpacked += entry.size
             if unpacked > _LARGEST_LAYER or number > _MOST_FILES:
-                raise tarfile.TarError("there is more in it than in any scheduler's image")
+                raise tarfile.TarError("it is larger than any scheduler's image")
             if entry.isfile() and entry.mode & _EXECUTABLE and entry.size <= _LARGEST_PROGRAM:
                 content = archive.extractfile(entry)
                 yield content.read() if content else b""

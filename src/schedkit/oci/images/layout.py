@@ -47,7 +47,7 @@ class Layout:
     def blob(self, repository: Repository, descriptor: Descriptor, *, limit: int) -> bytes:
         """The whole blob; `TooLarge`, and nothing read, if it has more bytes than the limit."""
         if descriptor.size > limit:
-            raise TooLarge(f"{descriptor.digest} has {descriptor.size} bytes; {limit} is the most")
+            raise TooLarge(f"{descriptor.digest} has {descriptor.size} bytes; the limit is {limit}")
         return b"".join(self.stream(repository, descriptor))
 
     def stream(self, repository: Repository, descriptor: Descriptor) -> Iterator[bytes]:  # noqa: ARG002  # as above
@@ -134,7 +134,7 @@ class Layout:
         if found:
             return found[0]
         names = sorted(filter(None, map(_name, entries)))
-        offer = f"it has {', '.join(map(shown, names[:10]))}" if names else "nothing in it has a name"
+        offer = f"it has {', '.join(map(shown, names[:10]))}" if names else "no image in it has a name"
         raise NotFound(f"{self._folder} has no {wanted[0]}: {offer}")
 
     def _entries(self) -> tuple[Descriptor, ...]:
@@ -148,12 +148,12 @@ class Layout:
             raise Refused(str(error)) from error
         if version != _VERSION:
             raise Refused(
-                f"{self._folder} is a layout of version {shown(str(version))}; only {_VERSION} is known"
+                f"{self._folder} is a layout of version {shown(str(version))}; only {_VERSION} is supported"
             )
         return read_index(self._document("index.json"), what=f"{self._folder}/index.json").manifests
 
     def _document(self, name: str) -> bytes:
-        missing = f"{self._folder} is not an image layout: no {name}"
+        missing = f"{self._folder} is not an image layout: it has no {name}"
         return _bounded(_file_pieces(self._folder / name), self._folder / name, missing=missing)
 
     def _manifest(self, digest: Digest, *, served_as: str | None) -> Content:
@@ -228,6 +228,6 @@ def _read(path: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"{path} is not there") from error
+        raise NotFound(f"{path} does not exist") from error
     except OSError as error:
         raise Unreachable(f"{path} cannot be read: {error}") from error

@@ -80,7 +80,7 @@ def _content(file: Path, limit: int, read_bytes: Opener) -> bytes:
     try:
         data = read_bytes(file, limit + 1)
     except guarded.Unguarded as error:
-        raise InvalidPolicy(f"{file} is not obeyed: {error}; {error.remedy}") from error
+        raise InvalidPolicy(f"{file} is not used: {error}; {error.remedy}") from error
     except (OSError, ValueError) as error:  # a path with a null character is no path
         why = error.strerror if isinstance(error, OSError) else None
         raise InvalidPolicy(f"{file} cannot be read: {why or error}") from error

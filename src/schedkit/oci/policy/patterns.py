@@ -63,8 +63,8 @@ def _compiled(expression: str) -> _Compiled:
     try:
         compiled: _Compiled = re2.compile(expression, options)
     except UnicodeEncodeError as error:
-        raise InvalidPattern("it has half a character in it") from error
+        raise InvalidPattern("it has half a character in it; write the whole character") from error
     except re2.error as error:
         why = brief(error.args[0].decode(errors="replace"), most=_LONGEST_COMPLAINT)
-        raise InvalidPattern(f"RE2, whose syntax it has to follow, says: {why}") from error
+        raise InvalidPattern(f"it does not follow the syntax of RE2: {why}") from error
     return compiled

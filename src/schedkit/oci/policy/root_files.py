@@ -58,7 +58,7 @@ class DatedRoot(msgspec.Struct, frozen=True):
         days = self.age(today).days
         if self.age(today) <= OLD_AFTER:
             return None
-        why = "newer authorities and logs are strangers to it"
+        why = "it does not know newer authorities and logs"
         return f"the trusted root is {days} days old, and {why}: {remedy}"
 
 
@@ -97,9 +97,9 @@ def current(folder: Path, *, source: str = SIGSTORE) -> DatedRoot:
 
 def _why_not(origin: Origin, source: str) -> str | None:
     if origin.source != source:
-        return f"it is from {shown(origin.source)}; name it as trustedRoot in a policy"
+        return f"it is from {shown(origin.source)}; to use it, name it as trustedRoot in a policy"
     tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1)
-    return f"it is dated {origin.taken}, which is to come" if origin.taken > tomorrow else None
+    return f"its date, {origin.taken}, is in the future" if origin.taken > tomorrow else None
 
 
 def document_for(policy: TrustPolicy, usual: DatedRoot) -> bytes:

@@ -78,4 +78,4 @@ def _fetched(folder: Path, downloads: Downloads, url: str, first_root: bytes) ->
     except DownloadError as error:
         raise UpdateFailed(f"{url} could not be read: {error}; try again when it can be reached") from error
     except RepositoryError as error:
-        raise UpdateFailed(f"{url} is not signed by those who may: {error}; nothing was changed") from error
+        raise UpdateFailed(f"{url} cannot be trusted: {error}; nothing was changed") from error

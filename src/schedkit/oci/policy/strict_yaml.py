@@ -39,5 +39,5 @@ class _Loader(yaml.SafeLoader):
         twice = repeated(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
         if twice is not None:
             line = node.start_mark.line + 1
-            raise InvalidPolicy(f"line {line}: the key {shown(twice)} stands there twice")
+            raise InvalidPolicy(f"line {line}: the key {shown(twice)} appears twice")
         return super().construct_mapping(node, deep)

@@ -25,7 +25,7 @@ class TufFetcher(FetcherInterface):
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         if split_address(url) is None:
-            raise DownloadError("no request can be made of such an address")
+            raise DownloadError("its address cannot be requested")
         try:
             return iter([self._downloads.fetch(url, limit=_LARGEST)])
         except NotFound as error:

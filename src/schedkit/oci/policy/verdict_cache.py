@@ -142,7 +142,7 @@ def verify_once(
     try:
         content = content or source.resolve(reference)
     except Refused as error:
-        raise Refusal(Step.DIGEST, f"the registry's answer is no good: {error}") from error
+        raise Refusal(Step.DIGEST, f"the registry's answer cannot be used: {error}") from error
     if found := verdicts.find(content.descriptor.digest, repository, believed):
         return found
     verified = _verify(source, reference, content, policy, root)

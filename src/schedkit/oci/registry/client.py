@@ -103,7 +103,7 @@ class Registry:
         """The whole blob; `TooLarge`, and nothing fetched, if it has more bytes than the limit."""
         if descriptor.size > limit:
             raise TooLarge(
-                f"{repository}@{descriptor.digest} has {descriptor.size} bytes; {limit} is the most"
+                f"{repository}@{descriptor.digest} has {descriptor.size} bytes; the limit is {limit}"
             )
         return self._anywhere(repository, lambda place: self._blob(place, descriptor))
 
@@ -134,7 +134,7 @@ class Registry:
             found = self._listed_referrers(place, digest) or self._tagged_referrers(place, digest)
             answered.append(place)
             if not found and place != repository:
-                raise NotFound(f"{place} lists nothing that refers to {digest}")
+                raise NotFound(f"{place} lists no document that refers to {digest}")
             return found
 
         try:
@@ -190,7 +190,7 @@ class Registry:
         except RegistryError as error:
             if failures:
                 said = brief("; ".join(failures))
-                error.args = (f"{error} (and before that, its mirrors: {said})",)
+                error.args = (f"{error} (before that, its mirrors failed: {said})",)
             raise
 
     def _manifest(self, place: Repository, identifier: str, digest: Digest | None) -> Content:
@@ -266,7 +266,7 @@ class Registry:
             if following is None:
                 return
             ask = following
-        raise TooLarge(f"{ask.repository} has lists of more than {_MOST_PAGES} pages")
+        raise TooLarge(f"{ask.repository} has a list of more than {_MOST_PAGES} pages")
 
     def _connection(self, repository: Repository) -> Connection:
         host = _HOSTS.get(repository.registry, repository.registry)
@@ -302,7 +302,7 @@ def next_page(page: Answer, ask: Ask) -> Ask | None:
         return None
     matched = _LINK.search(link)
     if matched is None:
-        raise Refused(f"{ask.repository} continues its list at {link[:80]!r}, which is no usable address")
+        raise Refused(f"{ask.repository} continues its list at {link[:80]!r}, which is not a usable address")
     target = join_address(page.url, matched[1])
     here, there = urlsplit(page.url), urlsplit(target)
     if (here.scheme, here.netloc) != (there.scheme, there.netloc):

@@ -27,7 +27,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LARGEST_RECEIPT = 64 * 1024
 # registries say it with every answer, or they explain errors in a document
 _API_VERSION = "docker-distribution-api-version"
-_NOT_ITS_OWN = ", but not as registries do: a proxy may have answered in its place"
+_NOT_ITS_OWN = ", but not like a registry: a proxy may have answered instead"
 ALWAYS = {"Accept-Encoding": "identity", "User-Agent": f"schedkit/{__version__}"}
 
 
@@ -170,7 +170,7 @@ class Connection:
         elif login is not None:
             authorization = login.basic()
         else:
-            raise Unauthorized(f"{self._host} asks for a login, and none is known for {ask.repository}")
+            raise Unauthorized(f"{self._host} asks for a login, but no login is known for {ask.repository}")
         self._authorizations[_scope(ask)] = authorization
 
     def _token(self, ask: Ask, challenge: Challenge, login: Login | None, ends: float) -> str:
@@ -190,7 +190,7 @@ def failure(response: Response, *, of_registry: bool = True) -> RegistryError:
     text = f"{shown_host(response.url)} answered {response.status}{f': {said!r}' if said else ''}"
     is_own = not of_registry or said is not None or _API_VERSION in response.headers
     if response.status in {401, 403}:
-        return Unauthorized(f"{text}. Log in, or look at the name: what is not there may be answered so too")
+        return Unauthorized(f"{text}. Log in, or check the name: missing images may get this answer, too")
     if response.status == 429 or response.status >= 500:
         return Unreachable(text, retry_after_s=retry_after(response.headers.get("retry-after", "")))
     if response.status in {404, 410}:
@@ -234,7 +234,8 @@ def follow(transport: Transport, request: Request, ends: float) -> Response:
 def _redirected(request: Request, location: str) -> Request:
     target = join_address(request.url, location)
     if urlsplit(request.url).scheme == "https" and urlsplit(target).scheme != "https":
-        raise Refused(f"{shown_host(request.url)} redirects from https to {shown_host(target)[:80]!r}")
+        there = shown_host(target)[:80]
+        raise Refused(f"{shown_host(request.url)} redirects from https to plain http on {there!r}")
     if origin(target) == origin(request.url):
         return msgspec.structs.replace(request, url=target)
     headers = {name: value for name, value in request.headers.items() if name != "Authorization"}

@@ -73,7 +73,7 @@ def _tell(stdin: IO[bytes], server: str) -> None:
 def parse_answer(output: bytes | None, program: str, server: str) -> Found | None:
     """What a helper said; None if it knows nothing. `Unauthorized` for what is no answer."""
     if output is None:
-        raise Unauthorized(f"{program} answered too slowly or too much: run it by hand, or log in again")
+        raise Unauthorized(f"{program} took too long or wrote too much: run it by hand, or log in again")
     if _NOTHING_KNOWN in output:
         return None
     try:

@@ -83,11 +83,11 @@ def _read(path: Path) -> _File | None:
     except OSError as error:
         raise Unauthorized(f"the logins in {path} cannot be read: {error.strerror}") from error
     if len(data) > _LARGEST_FILE:
-        raise Unauthorized(f"{path} has more than {_LARGEST_FILE} bytes: that is no file of logins")
+        raise Unauthorized(f"{path} has more than {_LARGEST_FILE} bytes: it is not a file of logins")
     try:
         return strictjson.decode(data, _File, what=str(path))
     except InvalidDocument as error:
-        raise Unauthorized(f"{error}. Mend it, or log in again") from error
+        raise Unauthorized(f"{error}. Correct the file, or log in again") from error
 
 
 def _find(file: _File, repository: Repository) -> Login | None:
@@ -137,7 +137,7 @@ def _ask_helper(name: str, registry: str) -> Login | None:
     from schedkit.oci.registry import login_helpers  # noqa: PLC0415 - to run programs takes much that a file does not
 
     if not _HELPER_NAME.fullmatch(name):
-        raise Unauthorized(f"{name[:64]!r} cannot be the name of a credential helper")
+        raise Unauthorized(f"{name[:64]!r} cannot be a credential helper: correct the file, or log in again")
     server = _DOCKER_KEY if registry == DEFAULT_REGISTRY else registry
     found = login_helpers.ask(f"docker-credential-{name}", server)
     if found is None:

@@ -65,6 +65,6 @@ def _send(
         raise Refused(f"{repository.registry} wants the upload over plain HTTP: {location[:80]!r}")
     address = f"{location}{'&' if urlsplit(location).query else '?'}digest={quote(descriptor.digest)}"
     headers = {"Content-Type": "application/octet-stream", "Content-Length": str(descriptor.size)}
-    pieces = verified(read(), descriptor, what=f"what is pushed to {repository}")
+    pieces = verified(read(), descriptor, what=f"the upload to {repository}")
     ask = Ask(repository, address, "PUT", headers, pieces, actions=_WRITE)
     connection.send_once(ask, size=descriptor.size)

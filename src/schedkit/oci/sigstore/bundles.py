@@ -156,11 +156,11 @@ def _certificate(material: _Material, *, with_chain: bool) -> x509.Certificate |
     chain = material.x509_certificate_chain
     given = [one for one in (material.certificate, chain, material.public_key) if one is not None]
     if len(given) != 1:
-        raise malformed("the bundle must have a certificate or name a key, one of them and once")
+        raise malformed("the bundle must have exactly one certificate, certificate chain or key")
     if material.public_key is not None:
         return None
     if (chain is not None) is not with_chain:
-        raise malformed("the bundle's certificate is not where bundles of its version have it")
+        raise malformed("the bundle's certificate is not in the field that its version uses")
     if chain is not None and not chain.certificates:
         raise malformed("the bundle's certificate chain is empty")
     leaf = chain.certificates[0] if chain is not None else material.certificate
@@ -209,14 +209,14 @@ def moment(seconds: int) -> dt.datetime:
     try:
         return dt.datetime.fromtimestamp(seconds, dt.UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise malformed(f"{seconds} seconds since 1970 is no time") from error
+        raise malformed(f"{seconds} seconds since 1970 is not a valid time") from error
 
 
 def _proof(proof: _Proof, *, optional: bool) -> InclusionProof | None:
     if proof.checkpoint is None:
         if optional:  # the first bundles had proofs that lead nowhere
             return None
-        raise malformed("the proof of inclusion has no checkpoint, so it leads nowhere")
+        raise malformed("the proof of inclusion has no checkpoint, so it proves nothing")
     if len(proof.hashes) > _MAX_PATH or len(proof.checkpoint.envelope) > _MAX_CHECKPOINT:
         raise malformed("the proof of inclusion is longer than any log needs")
     return InclusionProof(

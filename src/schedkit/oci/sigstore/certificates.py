@@ -31,7 +31,7 @@ _SOURCE_OWNER: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.16")
 _OLD_REPOSITORY: Final = ObjectIdentifier("1.3.6.1.4.1.57264.1.5")
 _GITHUB: Final = "https://github.com"
 _MAX_SCTS: Final = 8
-_NO_TEXT: Final = "a name in the certificate is no text"
+_NO_TEXT: Final = "a name in the certificate is not text"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -61,7 +61,7 @@ def _issuer_at(
         chain = _chain(certificate, moment, authority)
         if chain is not None and all(may_issue(one, ExtendedKeyUsageOID.CODE_SIGNING) for one in chain[1:]):
             return chain[1]
-    why = "the certificate was issued by no trusted authority, or was not valid when it was used"
+    why = "the certificate was not issued by a trusted authority, or was not valid when it was used"
     raise Refusal(Step.CERTIFICATE, f"{why}, at {moment.isoformat()}")
 
 
@@ -105,7 +105,7 @@ def check_issuance(certificate: x509.Certificate, issuer: x509.Certificate, logs
     """Step 11: a trusted log has signed that it got the certificate when it was issued (RFC 6962)."""
     scts = _extension(certificate, x509.PrecertificateSignedCertificateTimestamps, Step.ISSUANCE)
     if scts is None:
-        raise Refusal(Step.ISSUANCE, "the certificate has no timestamp of a certificate log")
+        raise Refusal(Step.ISSUANCE, "the certificate has no timestamp from a certificate log")
     entry = _precertificate(certificate, issuer)
     if not any(_is_logged(sct, entry, logs) for sct in islice(scts, _MAX_SCTS)):
         raise Refusal(Step.ISSUANCE, "no trusted certificate log has signed the certificate's timestamp")
@@ -156,7 +156,7 @@ def named_in(certificate: x509.Certificate) -> Named:
     found = [str(name.value) for name in names or ()]
     kinds = (x509.UniformResourceIdentifier, x509.RFC822Name)
     if len(found) != 1 or not all(isinstance(name, kinds) for name in names or ()):
-        raise Refusal(Step.SIGNER, "the certificate does not name exactly one signer, by address or URL")
+        raise Refusal(Step.SIGNER, "the certificate does not name exactly one signer, by e-mail or URL")
     issuer = _oidc_issuer(certificate)
     return Named(found[0], issuer, _source(certificate, issuer))
 
@@ -198,7 +198,7 @@ def _oidc_issuer(certificate: x509.Certificate) -> str:
     issuers = {_utf8(text)} if text is not None else set()
     issuers |= {_utf8_string(der)} if der is not None else set()
     if len(issuers) != 1:
-        raise Refusal(Step.SIGNER, "the certificate does not say in one voice who vouched for the signer")
+        raise Refusal(Step.SIGNER, "the certificate does not name exactly one issuer for the signer")
     return issuers.pop()
 
 

@@ -49,7 +49,7 @@ class _Timestamp(msgspec.Struct, frozen=True):
 def parse_layer(payload: bytes, annotations: Mapping[str, str], found: str) -> SignedStatement:
     """Step 4 for a layer: its annotations are bounded and complete. Its payload is read in step 5."""
     if _SIGNATURE not in annotations:
-        raise malformed(f"the layer has no annotation {_SIGNATURE}, so nobody signed it")
+        raise malformed(f"the layer has no annotation {_SIGNATURE}, so it is not signed")
     if any(len(value) > _MAX_ANNOTATION for value in annotations.values()):
         raise malformed("an annotation of the layer is longer than any signature needs")
     return SignedStatement(
@@ -74,7 +74,7 @@ def _certificate(pem: str) -> x509.Certificate:
     except UNREADABLE as error:
         raise malformed(f"the certificate cannot be read: {error}") from error
     if len(found) != 1:
-        raise malformed(f"there are {len(found)} certificates where the signer's should be")
+        raise malformed(f"there are {len(found)} certificates where only the signer's should be")
     return found[0]
 
 
@@ -82,7 +82,7 @@ def _entries(text: str) -> tuple[LogEntry, ...]:
     given = json_document(text.encode(), _Promise, "the log's promise")
     payload = given.payload
     if payload.integrated_time <= 0 or not 0 <= payload.log_index < 1 << 63:
-        raise malformed("the log entry's time or position is no number that a log would give")
+        raise malformed("the log entry's time or position is not a number that a log would give")
     entry = LogEntry(
         log_id=hex_bytes(payload.log_id, "the log's name"),
         index=payload.log_index,

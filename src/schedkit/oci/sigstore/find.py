@@ -64,9 +64,10 @@ class Piece(msgspec.Struct, frozen=True):
             descriptor = Descriptor(self.layer.media_type, Digest(self.layer.digest), self.layer.size)
             return source.blob(self.repository, descriptor, limit=MAX_DOCUMENT)
         except Refused as error:
-            raise Refusal(Step.FORMAT, f"the registry's copy of the signature is no good: {error}") from error
+            why = f"the registry's copy of the signature cannot be used: {error}"
+            raise Refusal(Step.FORMAT, why) from error
         except (NotFound, ValueError) as error:
-            raise Refusal(Step.EVIDENCE, f"the signature is listed, but not there: {error}") from error
+            raise Refusal(Step.EVIDENCE, f"the signature is listed, but missing: {error}") from error
 
 
 def pieces(source: Source, repository: Repository, digest: Digest) -> Iterator[Piece | Refusal]:
@@ -75,7 +76,7 @@ def pieces(source: Source, repository: Repository, digest: Digest) -> Iterator[P
     yield from islice(everything, MAX_SIGNATURES)
     if next(everything, None) is not None:
         yield Refusal(
-            Step.EVIDENCE, f"there are more than {MAX_SIGNATURES} signatures; the rest was not read"
+            Step.EVIDENCE, f"there are more than {MAX_SIGNATURES} signatures; the others were not read"
         )
 
 
@@ -84,14 +85,15 @@ def _referring(source: Source, repository: Repository, digest: Digest) -> Iterat
     try:
         referrers = source.referrers(repository, digest)
     except Refused as error:
-        yield Refusal(Step.EVIDENCE, f"the registry's list of signatures is no good: {error}")
+        yield Refusal(Step.EVIDENCE, f"the registry's list of signatures cannot be used: {error}")
         referrers = ()
     for referrer in referrers[:MAX_REFERRERS]:
         content = _fetched(source, Reference(repository, digest=referrer.digest))
         yield from [content] if isinstance(content, Refusal) else _referrer(content, repository, digest)
     if len(referrers) > MAX_REFERRERS:
         yield Refusal(
-            Step.EVIDENCE, f"more than {MAX_REFERRERS} things refer to the image; the rest was not read"
+            Step.EVIDENCE,
+            f"more than {MAX_REFERRERS} documents refer to the image; the others were not read",
         )
 
 
@@ -109,7 +111,7 @@ def _fetched(source: Source, reference: Reference) -> Content | Refusal:
     try:
         return source.resolve(reference)
     except (NotFound, Refused) as error:
-        refusal = Refusal(Step.EVIDENCE, f"what should hold a signature cannot be used: {error}")
+        refusal = Refusal(Step.EVIDENCE, f"a document that should hold a signature cannot be used: {error}")
         refusal.__cause__ = error
         return refusal
 
@@ -120,7 +122,7 @@ def _referrer(content: Content, repository: Repository, digest: Digest) -> Seque
         return found
     about = manifest.subject.digest[:80] if manifest.subject else "nothing"
     return [
-        Refusal(Step.EVIDENCE, f"{content.descriptor.digest} is listed as a signature, but is about {about}")
+        Refusal(Step.EVIDENCE, f"{content.descriptor.digest} is listed as a signature, but refers to {about}")
     ]
 
 

@@ -32,7 +32,7 @@ def load_pem(pem: bytes) -> PublicKey:
     try:
         return _accepted(serialization.load_pem_public_key(pem))
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise UnusableKey(f"it is no public key in PEM: {error}") from error
+        raise UnusableKey(f"it is not a public key in PEM: {error}") from error
 
 
 def load_der(der: bytes) -> PublicKey:
@@ -40,7 +40,7 @@ def load_der(der: bytes) -> PublicKey:
     try:
         return _accepted(serialization.load_der_public_key(der))
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise UnusableKey(f"it is no public key in DER: {error}") from error
+        raise UnusableKey(f"it is not a public key in DER: {error}") from error
 
 
 def _accepted(key: object) -> PublicKey:
@@ -50,7 +50,8 @@ def _accepted(key: object) -> PublicKey:
         return key
     if isinstance(key, ed25519.Ed25519PublicKey):
         return key
-    raise UnusableKey("accepted are ECDSA on P-256, P-384 and P-521, RSA from 2048 to 8192 bits, and Ed25519")
+    accepted = "ECDSA on P-256, P-384 and P-521, RSA from 2048 to 8192 bits, and Ed25519"
+    raise UnusableKey(f"its kind is not accepted; accepted are {accepted}")
 
 
 def der_of(key: PublicKey) -> bytes:

@@ -146,7 +146,7 @@ def check_entry(entry: LogEntry, signed: SignedStatement) -> Recorded:
     recorded = _recorded(entry, enveloped=signed.enveloped)
     content = signed.message if recorded.covers is Covered.MESSAGE else signed.payload
     if recorded.digest != hashlib.new(recorded.algorithm, content).digest():
-        raise Refusal(Step.ENTRY, "the log entry is about something else that was signed")
+        raise Refusal(Step.ENTRY, "the log entry is about another signed text")
     if recorded.signature != signed.signature:
         raise Refusal(Step.ENTRY, "the log entry is about another signature")
     certificate = signed.certificate
@@ -159,7 +159,7 @@ def _recorded(entry: LogEntry, *, enveloped: bool) -> Recorded:
     body = json_document(entry.body, _Body, "the log entry")
     kind = f"{body.kind} {body.api_version}"
     if entry.kind not in (None, kind):
-        raise Refusal(Step.ENTRY, f"the log entry is said to be {entry.kind!r}, and is {kind[:80]!r}")
+        raise Refusal(Step.ENTRY, f"the log entry is announced as {entry.kind!r}, but is {kind[:80]!r}")
     readers = _ENVELOPE_READERS if enveloped else _LAYER_READERS
     if kind not in readers:
         what = "an envelope" if enveloped else "a layer"

@@ -34,12 +34,12 @@ def logged(
     What an unknown log says counts for nothing. What a known one says has to be right, all of it.
     """
     if not entries:
-        raise _refusal("the signature is in no transparency log, so nobody else can know of it")
+        raise _refusal("the signature is in no transparency log, so others cannot see it")
     known = [(entry, log) for entry in entries for log in logs if log.log_id == entry.log_id]
     if not known:
         name = entries[0].log_id.hex()[:16]
         raise _refusal(
-            f"the signature is in the log {name}… only, and the trusted root or rekorURL leaves it out"
+            f"the signature is only in the log {name}…, which the trusted root or rekorURL leaves out"
         )
     for entry, log in known:
         _check_entry(entry, log, needs_proof=needs_proof)
@@ -60,7 +60,7 @@ def _check_entry(entry: LogEntry, log: Log, *, needs_proof: bool) -> None:
 def _check_promise(entry: LogEntry, promise: bytes, log: Log) -> None:
     """The log signed that it will have this entry, at this position, from this time on."""
     if entry.integrated is None:
-        raise _refusal("the log entry has a promise, but no time that it could be about")
+        raise _refusal("the log entry has a promise, but not the time of the promise")
     if not log.has_signed(promise, promised(entry)):
         raise _refusal("the log's promise was not made for this entry, or not by this log")
 
@@ -81,9 +81,9 @@ def _check_proof(entry: LogEntry, proof: InclusionProof, log: Log) -> None:
     second = entry.kind == _SECOND_KIND
     checkpoint = _checkpoint(proof.checkpoint, log, named=second)
     if (checkpoint.size, checkpoint.root) != (proof.size, proof.root):
-        raise _refusal("the proof of inclusion leads to another tree than the one that the log has signed")
+        raise _refusal("the proof of inclusion leads to a tree that the log has not signed")
     if second and entry.index != proof.index:
-        raise _refusal("the log entry is at one position, and the proof of inclusion is for another")
+        raise _refusal("the proof of inclusion is for another position than the log entry's")
     if root_above(entry.body, proof) != proof.root:
         raise _refusal("the proof of inclusion does not lead from this entry to the root of the log")
 
@@ -101,7 +101,7 @@ def _checkpoint(text: str, log: Log, *, named: bool) -> _Checkpoint:
     if not separator or len(lines) < 4 or not re.fullmatch(r"0|[1-9][0-9]{0,18}", lines[1]):
         raise _refusal("the log's checkpoint is not a signed note with origin, size and root")
     if named and lines[0] != log.host:
-        raise _refusal(f"the log's checkpoint is of {lines[0][:80]!r}, and the log is {log.host!r}")
+        raise _refusal(f"the log's checkpoint is from {lines[0][:80]!r}, but the log is {log.host!r}")
     if not any(_is_by(line, note, log, named=named) for line in signatures.split("\n")[:_MAX_SIGNATURES]):
         raise _refusal("the log's checkpoint was not signed by the log")
     return _Checkpoint(int(lines[1]), base64_bytes(lines[2], "the root in the checkpoint", limit=64))

@@ -50,14 +50,14 @@ def check_statement(signed: SignedStatement, digest: str, predicates: tuple[str,
     else:
         raise Refusal(
             Step.STATEMENT,
-            f"what was signed is of the kind {signed.payload_type[:80]!r}; an envelope holds {IN_TOTO}",
+            f"the signed text is of type {signed.payload_type[:80]!r}; it must be {IN_TOTO}",
         )
 
 
 def _check_simple(signed: SignedStatement, digest: str) -> None:
     critical = json_document(signed.payload, _Simple, "the signed statement").critical
     if critical.kind not in _SIMPLE_KINDS:  # step 5
-        raise Refusal(Step.STATEMENT, f"what was signed calls itself {critical.kind[:80]!r}, not a signature")
+        raise Refusal(Step.STATEMENT, f"the signed text calls itself {critical.kind[:80]!r}, not a signature")
     if critical.image.digest != digest:  # step 6
         raise Refusal(Step.SUBJECT, f"the signature is for {critical.image.digest[:80]}, not for {digest}")
 
@@ -66,13 +66,11 @@ def _check_in_toto(signed: SignedStatement, digest: str, predicates: tuple[str, 
     statement = json_document(signed.payload, _Statement, "the signed statement")
     if statement.kind not in _STATEMENTS:  # step 5
         raise Refusal(
-            Step.STATEMENT, f"what was signed calls itself {statement.kind[:80]!r}, not a statement"
+            Step.STATEMENT, f"the signed text calls itself {statement.kind[:80]!r}, not a statement"
         )
     if statement.predicate_type not in predicates:
-        why = (
-            f"what was signed is a {statement.predicate_type[:80]!r}; somebody said something about the image"
-        )
-        raise Refusal(Step.STATEMENT, f"{why}, but did not sign it")
+        why = f"the signed text is a {statement.predicate_type[:80]!r}"
+        raise Refusal(Step.STATEMENT, f"{why}: a statement about the image, but not a signature of it")
     if not 0 < len(statement.subject) <= _MAX_SUBJECTS:  # step 6
         raise Refusal(
             Step.SUBJECT,

@@ -75,7 +75,7 @@ def base64_bytes(text: str, what: str, *, limit: int = MAX_DOCUMENT) -> bytes:
     except ValueError as error:
         raise malformed(f"{what} is not base64: {error}") from error
     if base64.b64encode(data).decode() != text:
-        raise malformed(f"{what} is not base64 as encoders write it")
+        raise malformed(f"{what} is not base64 in its standard form")
     return data
 
 
@@ -88,7 +88,7 @@ def typed_base64_bytes(text: str, what: str, *, limit: int) -> bytes:
     if len(plain) > limit * 4 // 3 + 4:
         raise malformed(f"{what} has {len(plain)} characters of base64; at most {limit} bytes are read")
     if not _BASE64.fullmatch(plain):
-        raise malformed(f"{what} is not base64 with its padding")
+        raise malformed(f"{what} is not base64 with padding")
     return base64.b64decode(plain)
 
 
@@ -99,7 +99,7 @@ def hex_bytes(text: str, what: str) -> bytes:
     except ValueError as error:
         raise malformed(f"{what} is not hexadecimal: {error}") from error
     if data.hex() != text:
-        raise malformed(f"{what} is not hexadecimal as it is written in lower case")
+        raise malformed(f"{what} is not hexadecimal in lower case")
     return data
 
 
@@ -108,5 +108,5 @@ def whole_number(text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > _MAX_NUMBER:
         raise malformed(f"{what} is {text[:32]!r}, not a whole number of up to 63 bits")
     if str(int(text)) != text:
-        raise malformed(f"{what} is {text!r}, with zeros in front")
+        raise malformed(f"{what} is {text!r}, with leading zeros")
     return int(text)

@@ -34,19 +34,19 @@ def times_of(
 
 
 def _undated(signed: SignedStatement, timestampers: Sequence[Authority]) -> str:
-    why = "nobody trusted says when it was signed: no log's promise"
+    why = "no trusted source says when it was signed: it has no promise of a log"
     if not signed.timestamps:
         return f"{why} and no timestamp"
     if not timestampers:
-        return f"{why}, and the trusted root names no timestamp authority that its timestamp could be of"
-    return f"{why}, and its timestamp is of no trusted authority, or is for another signature"
+        return f"{why}, and the trusted root names no timestamp authority for its timestamp"
+    return f"{why}, and its timestamp is not from a trusted authority, or is for another signature"
 
 
 def _check_logs(moment: dt.datetime, logged: Sequence[tuple[LogEntry, Log]]) -> None:
     for _, log in logged:
         if not log.valid.covers(moment):
             raise Refusal(
-                Step.TIME, f"the log's key was not good at the time of signing, {moment.isoformat()}"
+                Step.TIME, f"the log's key was not valid at the time of signing, {moment.isoformat()}"
             )
 
 

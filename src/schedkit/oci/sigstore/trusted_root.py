@@ -161,7 +161,7 @@ def parse_root(document: bytes) -> TrustedRoot:
     except InvalidRoot:
         raise
     except InvalidDocument as error:
-        raise InvalidRoot(f"it is no trusted root: {error}; {_REMEDY}") from error
+        raise InvalidRoot(f"it is not a trusted root: {error}; {_REMEDY}") from error
 
 
 def _root(root: _Root, document: bytes) -> TrustedRoot:
@@ -208,7 +208,7 @@ def _period(period: _Period | None, where: str) -> Period:
     """Nobody is trusted since ever: a period that lost its beginning would make an old key good again."""
     start = _in_utc(period.start, where) if period is not None else None
     if period is None or start is None:
-        raise InvalidRoot(f"{where} has no validFor.start; write since when it is trusted")
+        raise InvalidRoot(f"{where} has no validFor.start; write the time from which it is trusted")
     return Period(start, _in_utc(period.end, where))
 
 

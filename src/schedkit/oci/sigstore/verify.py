@@ -92,7 +92,7 @@ def _rule(policy: TrustPolicy, repository: Repository) -> Rule:
     """Step 1: somebody is trusted for the repository."""
     rule = policy.rule_for(str(repository))
     if rule.trusts_nobody:
-        raise Refusal(Step.RULE, f"the policy trusts nobody for {repository}: add keys or identities to it")
+        raise Refusal(Step.RULE, f"the policy trusts no one for {repository}: add keys or identities to it")
     return rule
 
 
@@ -101,13 +101,13 @@ def _digest(source: Source, image: Reference | Image) -> Digest:
     try:
         content = image.content if isinstance(image, Image) else source.resolve(image)
     except Refused as error:
-        raise Refusal(Step.DIGEST, f"the registry's answer is no good: {error}") from error
+        raise Refusal(Step.DIGEST, f"the registry's answer cannot be used: {error}") from error
     digest = content.descriptor.digest
     wanted = image.digest if isinstance(image, Reference) else None
     if digest != f"sha256:{hashlib.sha256(content.data).hexdigest()}" or wanted not in (None, digest):
-        raise Refusal(Step.DIGEST, f"the registry's bytes are not those of {wanted or digest}")
+        raise Refusal(Step.DIGEST, f"the registry's content does not have the digest {wanted or digest}")
     if content.descriptor.media_type not in _IMAGES:
-        raise Refusal(Step.DIGEST, f"{digest} is no image, but {content.descriptor.media_type[:80]!r}")
+        raise Refusal(Step.DIGEST, f"{digest} is not an image, but {content.descriptor.media_type[:80]!r}")
     return digest
 
 
@@ -126,7 +126,7 @@ def _answers(source: Source, question: Question) -> Iterator[Verified | Refusal]
 def _summary(refusals: list[Refusal], digest: Digest) -> Refusal:
     """The refusal that came furthest tells most; the others follow it."""
     if not refusals:
-        return Refusal(Step.EVIDENCE, f"nobody has signed {digest}: there is no signature in its repository")
+        return Refusal(Step.EVIDENCE, f"{digest} is not signed: there is no signature in its repository")
     furthest = max(refusals, key=lambda refusal: refusal.step)
     others = [refusal for refusal in refusals if refusal is not furthest]
     return Refusal(furthest.step, furthest.why, others=others)
@@ -166,7 +166,8 @@ def _check_signature(
 ) -> None:
     if not _is_signed(_key_of(certificate), signed, recorded):
         raise Refusal(
-            Step.SIGNATURE, "the signature was not made with the key in the certificate, or not of this"
+            Step.SIGNATURE,
+            "the signature was not made with the key in the certificate, or is for other content",
         )
 
 
@@ -198,29 +199,29 @@ def _check_signer(named: certificates.Named, question: Question) -> None:
 
 def _stranger(named: certificates.Named, question: Question) -> str:
     """Who signed, why the rule does not trust them, and what to write for whoever does."""
-    who = f"it was signed by {named.subject[:120]!r}, says {named.issuer[:120]!r}"
+    who = f"it was signed by {named.subject[:120]!r}, according to {named.issuer[:120]!r}"
     identities = question.rule.identities
     if any(one.names(issuer=named.issuer, subject=named.subject) for one in identities):
         return f"{who}, {_caller(named.source)} for {question.repository} if you trust it"
-    why = f"whom the policy does not name for {question.repository}"
-    return f"{who}, {why}; add them to its identities if you trust them"
+    why = f"but the policy does not name this signer for {question.repository}"
+    return f"{who}, {why}; add the signer to its identities if you trust them"
 
 
 def _caller(source: SourceRepository) -> str:
     """Whom a workflow of the right name ran for, which the policy does not want, and what to do."""
     if source == SourceRepository():
-        why = "in a certificate that does not say for which repository it ran, and the policy asks"
+        why = "in a certificate that does not name a source repository, which the policy demands"
         return f"{why}; add an identity without sourceRepository and sourceRepositoryOwner"
     ran_for = f"{source.url or '(not named)'} of {source.owner or '(not named)'}"
-    why = f"which ran for the repository {ran_for[:200]}, and the policy asks for another"
+    why = f"which ran for the repository {ran_for[:200]}, but the policy demands another repository"
     return f"{why}; add its sourceRepository or sourceRepositoryOwner"
 
 
 def _judge_key(signed: SignedStatement, question: Question) -> Verified:
     rule = question.rule
     if not rule.keys:  # 13: there is no key to try
-        why = f"it was signed with a key, and the policy names none for {question.repository}"
-        raise Refusal(Step.SIGNER, f"{why}; add it to its keys if you trust its owner")
+        why = f"it was signed with a key, but the policy names no key for {question.repository}"
+        raise Refusal(Step.SIGNER, f"{why}; add this key to the policy if you trust its owner")
     keys = {key: _loaded(key) for key in rule.keys}
     time: dt.datetime | None = None
     recorded: Sequence[Recorded] = ()
@@ -242,7 +243,7 @@ def _logged(signed: SignedStatement, keys: Keys, question: Question) -> tuple[li
     logged = log_inclusion.logged(signed.entries, question.logs, needs_proof=signed.needs_proof)
     recorded = [log_entries.check_entry(entry, signed) for entry, _ in logged]
     if not _named(keys, recorded):
-        raise Refusal(Step.ENTRY, "the log entry is about another key than those of the policy")
+        raise Refusal(Step.ENTRY, "the log entry is about a key that the policy does not name")
     return recorded, min(timestamps.times_of(signed, logged, question.root.timestampers))
 
 
@@ -260,7 +261,8 @@ def _signer(signed: SignedStatement, keys: Keys, recorded: Sequence[Recorded]) -
         if _is_signed(public, signed, recorded):
             return key
     raise Refusal(
-        Step.SIGNATURE, "the signature was not made with a key that the policy names, or not of this"
+        Step.SIGNATURE,
+        "the signature was not made with a key that the policy names, or is for other content",
     )
 
 

@@ -142,8 +142,8 @@ class Containerd:
         self._record(container)
         folder = self._folder(container)
         if not folder.is_dir():
-            hint = f"only the output of containers that this schedctl started is kept, in {self._logs}"
-            raise LogsMissingError(f"nobody kept the output of {container}", hint)
+            hint = f"output is kept only for containers that this schedctl started, in {self._logs}"
+            raise LogsMissingError(f"the output of {container} was not kept", hint)
         return log_files.read(folder, tail=tail, ended=self._end_of(container) if follow else None)
 
     def attach(self, container: str, *, stdin: int | None = None) -> Iterator[Output]:
@@ -198,7 +198,7 @@ class Containerd:
             from schedkit.runtimes.containerd.rpc import Rpc  # noqa: PLC0415 - slow, and not always installed
         except ImportError as error:
             hint = "install it: pip install 'schedkit[containerd]'"
-            raise MissingSupportError(f"containerd is spoken to over gRPC: {error}", hint) from error
+            raise MissingSupportError(f"gRPC, which containerd needs, is missing: {error}", hint) from error
         return Rpc(self._socket, self._namespace)
 
     def _folder(self, container: str) -> Path:

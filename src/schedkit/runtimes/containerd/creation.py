@@ -46,7 +46,7 @@ def create_task(
     try:
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        hint = f"see what is in the way at {logs}"
+        hint = f"check what is in the way at {logs}"
         raise RefusedError(f"the output of {name} cannot be kept: {error}", hint) from error
     log_files.remove(logs / name)  # of an earlier container of that name
     mounts = rpc.call("Snapshots.Mounts", **(snapshot or _snapshot(name))).mounts
@@ -76,7 +76,7 @@ def _record(rpc: Calls, spec: Spec, rendered: dict[str, Any], mark: str, held: s
     except CallError as error:
         if error.code != "ALREADY_EXISTS":
             raise
-        hint = "remove that one, or choose another name"
+        hint = "remove that container, or choose another name"
         raise NameTakenError(f"containerd has another container named {spec.name}", hint) from error
 
 

@@ -66,7 +66,7 @@ def config_of(rpc: Calls, reference: str) -> tuple[bytes, str]:
         config = _read(rpc, json.loads(_read(rpc, target))["config"]["digest"])
         return config, chain_id(tuple(json.loads(config)["rootfs"]["diff_ids"]))
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        problem = f"what containerd has as {reference} is no image of one platform"
+        problem = f"containerd's {reference} is not an image for one platform"
         raise BrokenImageError(problem, "load it with schedctl, by the digest of its manifest") from error
 
 

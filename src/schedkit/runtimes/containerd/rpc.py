@@ -24,7 +24,7 @@ _PACKAGE = "schedkit.containerd"
 _TIMEOUT_S = 60.0
 _WRITE_TIMEOUT_S = 300.0  # for one piece of a blob, and for its verification
 _CANCELLED_HERE = "Locally cancelled"
-_SILENT = "see whether it still runs (`systemctl status containerd`), then try again"
+_SILENT = "check that it still runs (`systemctl status containerd`), then try again"
 
 
 class Rpc:
@@ -88,7 +88,7 @@ class Rpc:
                 outbox.put(request)
                 with _within(self._write_timeout_s, answers):
                     if next(answers, None) is None:
-                        raise NotAnsweringError("containerd ended the conversation", _SILENT, acted=True)
+                        raise NotAnsweringError("containerd closed the connection early", _SILENT, acted=True)
         finally:
             answers.cancel()
             outbox.put(None)

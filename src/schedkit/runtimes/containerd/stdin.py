@@ -72,7 +72,8 @@ def _refusing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         hint = (
-            f"see what is in the way at {folder}, and whether more files can be opened and processes started"
+            f"check what is in the way at {folder}, and whether this machine can still open files and start "
+            "processes"
         )
         raise RefusedError(f"{folder.name} cannot be given any input: {error}", hint) from error
 

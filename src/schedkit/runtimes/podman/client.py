@@ -68,7 +68,7 @@ class Podman:
             version = answer.headers.get("libpod-api-version", "")
         if not version:
             hint = "name the socket of Podman with --socket"
-            raise RefusedError(f"what answers at {self._server.path} is not Podman", hint)
+            raise RefusedError(f"the program at {self._server.path} is not Podman", hint)
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < _OLDEST:
             raise TooOldError(f"Podman {version} is too old", "update it to 4.0 or newer")
         return version
@@ -216,7 +216,7 @@ class Podman:
         if answer.status == _NOT_FOUND or "image not known" in said:
             raise ImageMissingError(f"Podman does not have {spec.image}: {said}", "load it first")
         if "already in use" in said:
-            hint = "remove that one, or choose another name"
+            hint = "remove that container, or choose another name"
             raise NameTakenError(f"Podman has another container named {spec.name}", hint)
         raise refusal(self.name, f"to create {spec.name}", said)
 
@@ -310,7 +310,7 @@ class Podman:
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            hint = "see which program has the socket, and name Podman's with --socket"
+            hint = "check which program owns the socket, and name Podman's socket with --socket"
             problem = f"an answer of Podman cannot be understood: {error!r}"
             raise NotAnsweringError(problem, hint, acted=True) from error
 

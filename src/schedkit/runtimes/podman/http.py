@@ -24,7 +24,7 @@ _ANSWER_LIMIT_BYTES = 16 << 20
 _BEGINNING = b"HTTP/1."
 _SWITCHED = 101
 _HUNG_UP = "Podman hung up before it had answered"
-_SILENT = "see whether it still runs (`systemctl status podman`), then try again"
+_SILENT = "check that it still runs (`systemctl status podman`), then try again"
 
 
 def converse(connection: socket.socket, request: Request) -> Answer:
@@ -116,7 +116,7 @@ class Answer:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
             _, is_closed = self._http.trailing_data
-            raise (_hung_up() if is_closed else _nonsense(f"no HTTP/1.1: {str(error)[:80]}")) from error
+            raise (_hung_up() if is_closed else _nonsense(f"invalid HTTP/1.1: {str(error)[:80]}")) from error
 
     def _received(self) -> bytes:
         with _answering(self._connection):
@@ -171,5 +171,5 @@ def _hung_up() -> NotAnsweringError:
 
 
 def _nonsense(what: str) -> NotAnsweringError:
-    hint = "see which program has the socket, and name Podman's with --socket"
-    return NotAnsweringError(f"what listens at Podman's socket answered with {what}", hint, acted=True)
+    hint = "check which program owns the socket, and name Podman's socket with --socket"
+    return NotAnsweringError(f"the program at Podman's socket answered with {what}", hint, acted=True)

@@ -22,7 +22,7 @@ from schedkit.schedctl.source.fetch import Fetchable
 
 _SOCKETS = "var/run/scx"
 _NO_TRACING = (
-    "{} reads what the kernel can trace, and nothing is mounted in /sys/kernel/tracing: if it fails, "
+    "{} reads /sys/kernel/tracing, but nothing is mounted there: if it fails, "
     "`mount -t tracefs tracefs /sys/kernel/tracing`"
 )
 
@@ -48,7 +48,7 @@ def arguments(chosen: Chosen, order: Order) -> tuple[str, ...]:
     presets: dict[str, tuple[str, ...]] = {}
     presets.update(chosen.listed.entry.presets.items() if chosen.listed else ())
     if order.preset not in presets:
-        known = f"its presets are {', '.join(presets)}" if presets else "the catalog knows no presets of it"
+        known = f"its presets are {', '.join(presets)}" if presets else "the catalog lists no presets for it"
         raise Problem(
             f"{chosen.reference} has no preset {order.preset!r}",
             why=known,
@@ -126,7 +126,7 @@ def _unknown_capabilities(chosen: Chosen, order: Order) -> list[str]:
     if not order.least_privilege or (needs and needs.capabilities is not None):
         return []
     given = " and ".join(privileges(chosen).capabilities)
-    return [f"which capabilities {name_of(chosen)} needs is not known: it has {given}, which may be too few"]
+    return [f"the capabilities that {name_of(chosen)} needs are not known: {given} may be too few"]
 
 
 def sockets_folder(root: Path) -> Path:

@@ -32,8 +32,8 @@ def end_process(root: Path, process: Process, *, grace_s: float) -> None:
             descriptor, signal.SIGKILL, KILL_TIMEOUT_S
         ):
             raise Problem(
-                f"process {process.pid} ({process.command}) was killed, and is still there",
-                remedy=f"see what it waits for: `cat /proc/{process.pid}/stack`",
+                f"process {process.pid} ({process.command}) was killed, but is still there",
+                remedy=f"check what it waits for: `cat /proc/{process.pid}/stack`",
             )
     finally:
         os.close(descriptor)
@@ -60,8 +60,8 @@ def eject(root: Path, *, is_blind: bool) -> None:
     if seen.kernel.state is State.DISABLED:
         return
     if not is_blind and seen.proof.hold is not Hold.NOBODY:
-        what = f"the kernel runs {seen.kernel.ops or 'another scheduler'} by now, and a process may hold it"
-        raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` says whose it is")
+        what = f"the kernel now runs {seen.kernel.ops or 'another scheduler'}, and a process may hold it"
+        raise Problem(what, why=seen.proof.reason, remedy="`schedctl status` shows who owns it")
     if not _is_unregistered(root, seen.proof.map_id) and not _is_detached(seen):
         _press_sysrq(root)
 
@@ -77,7 +77,7 @@ def unregister(root: Path, scheduler: SchedulerMap) -> None:
     try:
         structops.unregister(scheduler.map_id)
     except OSError as error:
-        what = f"BPF map {scheduler.map_id} of {scheduler.ops}, which was ejected, is still registered"
+        what = f"BPF map {scheduler.map_id} of the ejected {scheduler.ops} is still registered"
         remedy = f"`bpftool struct_ops unregister id {scheduler.map_id}` removes it, and so does a reboot"
         raise Problem(what, why=f"the kernel said: {error.strerror}", remedy=remedy) from error
 

@@ -172,7 +172,7 @@ def _discard_new(machine: Machine, made: Container) -> None:
     try:
         machine.of(made).remove(made.id)
     except ContainerRuntimeError as error:
-        what = f"{made.name} may still run, and be attached"
+        what = f"{made.name} may still run and be attached"
         raise Problem(what, why=str(error), remedy=waiting.CLEAR_UP) from error
 
 

@@ -45,7 +45,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except PermissionError as error:
-        why = f"{path} is not for this user"
+        why = f"this user may not use {path}"
         raise Problem("cannot change the scheduler", why=why, remedy="run as root") from error
 
 
@@ -58,7 +58,7 @@ def _acquire(descriptor: int, patience_s: float, tell: Callable[[str], None]) ->
             raise Problem(
                 "another schedctl is changing the scheduler",
                 why=f"it is {_holder(descriptor)}",
-                remedy="wait for its end, or end it; nothing was changed",
+                remedy="wait until it ends, or end it; nothing was changed",
             )
         if waited_s > _SILENCE_S and not is_told:
             tell(f"waiting for {_holder(descriptor)}")
@@ -75,4 +75,4 @@ def _is_acquired(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, _LONGEST_NOTE, 0).decode(errors="replace") or "a process that is not known"
+    return os.pread(descriptor, _LONGEST_NOTE, 0).decode(errors="replace") or "an unknown process"

@@ -69,7 +69,7 @@ class Machine:
     def wanted(self) -> NewContainer:
         """The new container; only plans that create one ask for it."""
         if self.new is None:
-            raise TypeError("the plan creates a container, and none was asked for")
+            raise TypeError("the plan creates a container, but no container was requested")
         return self.new
 
     @property

@@ -105,7 +105,7 @@ def _return(
     failure: BaseException,
 ) -> None:
     """Go back to what ran before; what is told about the failure says how that went."""
-    machine.tell("going back to what ran before")
+    machine.tell("going back to the previous scheduler")
     try:
         for action in way_back:
             so_far = executor.perform(action, machine, so_far)
@@ -122,15 +122,13 @@ def _return(
 
 def _without_return(first: Problem, second: Problem | None, remains: Problem | None) -> Problem:
     """What to say when a switch failed, and the way back as well."""
-    also = (
-        ": ".join(filter(None, (second.what, second.why))) if second else "of something that nobody foresaw"
-    )
+    also = ": ".join(filter(None, (second.what, second.why))) if second else "of an unexpected error"
     return Problem(
-        f"{first.what}; and what ran before did not come back",
+        f"{first.what}; and the previous scheduler did not come back",
         why="; ".join(filter(None, (first.why, f"it did not come back because {also}"))),
         remedy=remains.remedy
         if remains
-        else "`schedctl status` says what is there; `schedctl run NAME` starts a scheduler anew",
+        else "`schedctl status` shows what runs now; `schedctl run NAME` starts a scheduler",
     )
 
 

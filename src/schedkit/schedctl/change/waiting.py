@@ -111,5 +111,5 @@ def _until(is_reached: Callable[[], bool], machine: Machine, otherwise: str) -> 
 def _holders(kernel: Kernel) -> str:
     seen = kernel.observe(is_thorough=True)
     left = left_behind(seen).processes
-    named = "".join(f"; process {each.pid} ({each.command}) holds an old one" for each in left)
-    return f"it says `{seen.kernel.state}`{named}"
+    named = "".join(f"; process {each.pid} ({each.command}) holds an old scheduler" for each in left)
+    return f"its state is `{seen.kernel.state}`{named}"

@@ -38,4 +38,4 @@ def advice(root: Path, places: tuple[Place, ...], *, tried: str) -> str:
         for each in places
         if os.path.exists(root / each.socket.lstrip("/")) and each.socket not in tried  # noqa: PTH110
     ]
-    return "; ".join(f"{each.whose} is here: `schedctl {each.flags}` before the verb" for each in found)
+    return "; ".join(f"{each.whose} is here: begin with `schedctl {each.flags}`" for each in found)

@@ -26,37 +26,37 @@ from schedkit.schedctl.problems.problem import Problem, in_words
 
 # what to do next; the first that fits
 _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
-    (NotFound, "`schedctl versions` shows which versions there are; private images want a login first"),
+    (NotFound, "`schedctl versions NAME` lists the versions; private images need a login first"),
     (Unauthorized, "log in with `podman login` or `docker login`, or ask for permission"),
     (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
-    (Intercepted, "look at HTTPS_PROXY and NO_PROXY, and at what stands between here and the registry"),
-    (Uncertified, "do not use it; tell whoever runs the registry"),
-    (Refused, "do not use it; tell whoever runs the registry"),
+    (Intercepted, "check HTTPS_PROXY and NO_PROXY, and any proxy between here and the registry"),
+    (Uncertified, "do not use it; tell the registry's operator"),
+    (Refused, "do not use it; tell the registry's operator"),
 )
 # by the words themselves, before all others
 _TOLD_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("name resolution", "Name or service not known", "No address associated", "Network is unreachable"),
         (
-            "see whether the name is right, and this machine has a network and a name server, or a proxy that"
-            " HTTPS_PROXY must name; without a network `--layout FOLDER` reads what"
-            " `schedctl mirror NAME --to oci:FOLDER` copied"
+            "check the name, and this machine's network and name server; name any proxy in HTTPS_PROXY;"
+            " without a network, `--layout FOLDER` reads images that"
+            " `schedctl mirror NAME --to oci:FOLDER` has copied"
         ),
     ),
     (
         ("is not an image layout",),
-        "name another folder with --layout, or fill this one: `schedctl mirror NAME --to oci:FOLDER`",
+        "name another folder with --layout, or fill it: `schedctl mirror NAME --to oci:FOLDER`",
     ),
 )
 _TRUST_REMEDIES = {
-    Step.RULE: "name a policy that trusts somebody for this repository with --trust-policy",
+    Step.RULE: "use --trust-policy to name a policy that trusts a signer for this repository",
     Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
-    Step.SIGNER: "if you trust this signer, add it to a policy and name that with --trust-policy",
+    Step.SIGNER: "if you trust this signer, add it to a policy and name the policy with --trust-policy",
 }
 _FILE_REMEDIES: tuple[tuple[type[OSError], str], ...] = (
-    (FileNotFoundError, "see whether the path is right"),
-    (PermissionError, "run as root, or name one that you may use"),
-    (IsADirectoryError, "name a file in it"),
+    (FileNotFoundError, "check the path"),
+    (PermissionError, "run as root, or name a file that you may use"),
+    (IsADirectoryError, "name a file in this folder"),
 )
 _MOST_OTHERS = 5
 _NOT_REACHED = (NoSocketError, NotAnsweringError)  # and not those who took the call, or may not be asked
@@ -70,7 +70,7 @@ def explain(error: Exception) -> Problem | None:  # noqa: ARG001 - of other erro
 
 @explain.register
 def _(error: InvalidCatalog) -> Problem:
-    return Problem("the catalog cannot be used", why=str(error), remedy="mend it, or name another one")
+    return Problem("the catalog cannot be used", why=str(error), remedy="correct it, or name another catalog")
 
 
 @explain.register
@@ -94,7 +94,7 @@ def _(error: RegistryError) -> Problem:
 
 @explain.register
 def _(error: InvalidPolicy) -> Problem:
-    remedy = "mend it; until then nothing is trusted"
+    remedy = "correct it; until then no image is trusted"
     return Problem("the trust policy cannot be used", why=str(error), remedy=remedy)
 
 
@@ -103,7 +103,7 @@ def _(error: Refusal) -> Problem:
     others = "".join(f"; another signature: {other}" for other in error.others[:_MOST_OTHERS])
     if len(error.others) > _MOST_OTHERS:
         others += f"; and {len(error.others) - _MOST_OTHERS} more"
-    return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use it"))
+    return Problem(f"{error}{others}", remedy=_TRUST_REMEDIES.get(error.step, "do not use the image"))
 
 
 @explain.register

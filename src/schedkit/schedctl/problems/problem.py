@@ -32,13 +32,13 @@ class ExitCode(IntEnum):
 
 MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell them
     ExitCode.DONE: "done",
-    ExitCode.FAILED: "failed, refused, or interrupted with Ctrl-C; of `doctor`: schedulers cannot run here",
-    ExitCode.DISCREPANCY: "only `status`: kernel and containers do not agree",
+    ExitCode.FAILED: "failed, refused, or interrupted with Ctrl-C; for `doctor`: schedulers cannot run here",
+    ExitCode.DISCREPANCY: "only `status`: kernel and containers disagree",
     ExitCode.USAGE: "the command line cannot be understood",
     ExitCode.OUTPUT_LOST: "the output could not be written",
     ExitCode.LEFT_BEHIND: "only `supervise`: it failed, and its scheduler may still be in the kernel",
-    ExitCode.HUNG_UP: "the session was lost; only `run` and `switch` undo what they had begun",
-    ExitCode.TERMINATED: "SIGTERM came; only `run` and `switch` undo what they had begun",
+    ExitCode.HUNG_UP: "the terminal's session was lost; only `run` and `switch` undo what they had begun",
+    ExitCode.TERMINATED: "ended by SIGTERM; only `run` and `switch` undo what they had begun",
 }
 
 

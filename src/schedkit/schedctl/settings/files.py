@@ -75,11 +75,14 @@ def _guarded(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> Problem:
-    what = f"{path} is not obeyed"
+    what = f"{path} is not used"
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-        why = "it is a link or behind one, and root follows none; or a folder above it is a file"
+        why = "its path contains a link, which root does not follow, or a file instead of a folder"
         return Problem(what, why=why, remedy="put the file itself there")
-    remedy = "give the file and every folder above it to root alone; with sudo, `sudo -H` takes root's home"
+    remedy = (
+        "make root the owner of the file and of every folder above it, and let only root write to them; "
+        "with sudo, `sudo -H` uses root's home folder"
+    )
     return Problem(what, why=error.strerror or str(error), remedy=remedy if os.geteuid() == 0 else "")
 
 
@@ -91,7 +94,7 @@ def parse(content: bytes, path: Path) -> dict[str, Value]:
         text = content.decode()
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also of bytes that are no text
-        raise _unusable(path, [f"it is no TOML: {error}"]) from error
+        raise _unusable(path, [f"it is not TOML: {error}"]) from error
     known = {setting.key: setting for setting in SETTINGS if setting.key}
     wrong = [f"line {_line(text, key)}: {words}" for key, words in _faults(document, known)]
     if wrong:
@@ -100,7 +103,7 @@ def parse(content: bytes, path: Path) -> dict[str, Value]:
 
 
 def _unusable(path: Path, faults: Iterable[str]) -> Problem:
-    return Problem(f"{path} cannot be used", why="; ".join(faults), remedy="mend it, or move it away")
+    return Problem(f"{path} cannot be used", why="; ".join(faults), remedy="correct it, or move it away")
 
 
 def _faults(document: Mapping[str, Any], known: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
@@ -117,7 +120,7 @@ def _unknown(key: str, known: Iterable[str]) -> str:
 
     spoken = next((each for each in SETTINGS if not each.key and f"--{key}" in each.flags), None)
     if spoken:
-        return f"{key} is not for files: say it each time, by {spoken.flags[-1]} or {spoken.variable}"
+        return f"{key} cannot be set in a file: give it each time, by {spoken.flags[-1]} or {spoken.variable}"
     nearest = difflib.get_close_matches(key.replace("_", "-"), list(known), n=1)
     guess = "".join(f"; did you mean {match!r}?" for match in nearest)
     return f"there is no setting {key!r}{guess}"
@@ -129,10 +132,10 @@ def _expected(setting: Setting, value: object) -> str:
         case "choice":
             return "" if value in setting.choices else " or ".join(f'"{each}"' for each in setting.choices)
         case "path":
-            return "" if _is_path(value) else "a whole path in quotes, from / on"
+            return "" if _is_path(value) else "an absolute path in quotes"
         case "place":
             is_url = isinstance(value, str) and "://" in value
-            return "" if is_url or _is_path(value) else "a URL, or a whole path from / on, in quotes"
+            return "" if is_url or _is_path(value) else "a URL or an absolute path, in quotes"
         case "words":
             is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
             return "" if is_list else 'a list of words: ["one", "two"]'

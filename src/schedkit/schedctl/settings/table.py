@@ -53,7 +53,7 @@ _USUAL = Settings()
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "driver",
-        "What runs the containers.",
+        "The runtime that runs the containers.",
         ("-d", "--driver"),
         "SCHEDCTL_DRIVER",
         "driver",
@@ -85,7 +85,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "catalog",
-        "A catalog above all others.",
+        "A catalog that overrides all others.",
         ("--catalog",),
         "SCHEDCTL_CATALOG",
         "catalog",
@@ -94,7 +94,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "registry_ca",
-        "Authorities that registries may use.",
+        "CA certificates to trust for registries, besides the system's.",
         ("--registry-ca",),
         "SCHEDCTL_REGISTRY_CA",
         "registry-ca",
@@ -103,7 +103,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "insecure_registries",
-        "A registry that is asked without TLS.",
+        "A registry to use without TLS.",
         ("--insecure-registry",),
         "SCHEDCTL_INSECURE_REGISTRY",
         "insecure-registries",
@@ -113,7 +113,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "registry_mirrors",
-        "Where images of ORIGIN are looked for first.",
+        "Look for images of ORIGIN in COPY first.",
         ("--registry-mirror",),
         "SCHEDCTL_REGISTRY_MIRROR",
         "registry-mirrors",
@@ -123,7 +123,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "layout",
-        "Read images from this OCI layout alone.",
+        "Read images only from this OCI layout.",
         ("--layout",),
         "SCHEDCTL_LAYOUT",
         "layout",
@@ -132,7 +132,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "trust_policy",
-        "Whom to trust, instead of schedkit's own workflows.",
+        "File that says whom to trust, instead of schedkit's own workflows.",
         ("--trust-policy",),
         "SCHEDCTL_TRUST_POLICY",
         "trust-policy",
@@ -142,7 +142,7 @@ SETTINGS: tuple[Setting, ...] = (
     # not in files: who gives up signatures for good writes a policy, and reads there what it means
     Setting(
         "allow_unsigned",
-        "Do not ask who signed it.",
+        "Do not verify who signed the image.",
         ("--allow-unsigned",),
         "SCHEDCTL_ALLOW_UNSIGNED",
         kind="switch",
@@ -150,7 +150,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "least_privilege",
-        "With CAP_BPF, CAP_PERFMON and what the catalog lists alone.",
+        "Give the scheduler only CAP_BPF, CAP_PERFMON and what the catalog lists.",
         ("--least-privilege",),
         "SCHEDCTL_LEAST_PRIVILEGE",
         "least-privilege",
@@ -179,7 +179,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "output",
-        "How to print the answer.",
+        "Format of the answer.",
         ("-o", "--output"),
         "SCHEDCTL_OUTPUT",
         "output",

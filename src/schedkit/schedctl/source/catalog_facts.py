@@ -158,10 +158,12 @@ def _needs(needs: NeedsFacts) -> list[str]:
         "the host's process ids": needs.host_pid,
         "the kernel's configuration in /boot": needs.boot_config,
         "a writable /run/scx": needs.writable_run,
-        "what the kernel can trace in /sys/kernel/tracing": needs.tracing,
+        "access to /sys/kernel/tracing": needs.tracing,
     }
     lines = [
-        what if is_needed else f"not {what}" for what, is_needed in wanted.items() if is_needed is not None
+        what if is_needed else f"not needed: {what}"
+        for what, is_needed in wanted.items()
+        if is_needed is not None
     ]
     lines += _listed("capabilities", needs.capabilities)
     return lines + _listed(

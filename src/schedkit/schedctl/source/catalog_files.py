@@ -67,7 +67,7 @@ class Kept:
         try:
             guarded.make_folder(self.folder)
         except guarded.Unguarded as error:
-            raise Problem(f"no catalog is kept in {self.folder}", why=str(error)) from error
+            raise Problem(f"the catalog cannot be kept in {self.folder}", why=str(error)) from error
         whole.write_whole(self.file, (render_catalog(entries),))
         note = msgspec.json.format(msgspec.json.encode(provenance), indent=2)
         whole.write_whole(self.note, (note, b"\n"))
@@ -103,7 +103,7 @@ def _read_guarded(copy: Kept) -> bytes | None:
     except OSError as error:
         if not os.path.lexists(copy.file):
             return None
-        remedy = f"delete {copy.file}, and take it again with `schedctl catalog update`"
+        remedy = f"delete {copy.file}, and fetch it again with `schedctl catalog update`"
         raise Problem("the updated catalog is not trusted", why=str(error), remedy=remedy) from error
 
 
@@ -112,7 +112,7 @@ def read_obeyed(file: Path) -> bytes:
     try:
         return guarded.read_obeyed(file, MAX_BYTES + 1)
     except guarded.Unguarded as error:
-        raise Problem(f"{file} is not obeyed", why=str(error), remedy=error.remedy) from error
+        raise Problem(f"{file} is not used", why=str(error), remedy=error.remedy) from error
 
 
 def read_file(file: Path) -> bytes:

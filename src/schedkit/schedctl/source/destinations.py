@@ -31,8 +31,8 @@ def layout_folder(place: str) -> Path | None:
 def require_layout(place: str | None) -> None:
     """Refuse any place but a layout; None is the registry that an image's name begins with."""
     if place is not None and layout_folder(place) is None:
-        remedy = "write oci:FOLDER, or leave it out: then the image goes to the registry in its name"
-        raise Problem(f"{place!r} is no OCI layout", remedy=remedy)
+        remedy = "write oci:FOLDER, or leave out --to: then the image goes to the registry in its name"
+        raise Problem(f"{place!r} is not an OCI layout", remedy=remedy)
 
 
 def parse_new_image(image: str) -> Reference:
@@ -51,9 +51,10 @@ def parse_prefix(place: str) -> Repository:
     try:
         read = parse_repository(f"{registry}/{path or 'x'}")
     except InvalidReference as error:
-        raise Problem(f"{place!r} is no place for images", why=str(error), remedy=remedy) from error
+        raise Problem(f"{place!r} is not a place for images", why=str(error), remedy=remedy) from error
     if read.registry != canonical_registry(registry):
-        raise Problem(f"{place!r} is no place for images", why=f"{registry!r} is no registry", remedy=remedy)
+        why = f"{registry!r} is not a registry"
+        raise Problem(f"{place!r} is not a place for images", why=why, remedy=remedy)
     return Repository(read.registry, path)
 
 
@@ -64,7 +65,7 @@ def parse_mirrors(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
         origin, equals, copy = word.partition("=")
         if not equals:
             raise Problem(
-                f"{word!r} is no mirror", remedy="write ORIGIN=COPY, such as ghcr.io=registry.example/ghcr"
+                f"{word!r} is not a mirror", remedy="write ORIGIN=COPY, such as ghcr.io=registry.example/ghcr"
             )
         meant, place = (_prefix_text(parse_prefix(side)) for side in (origin, copy))
         found[meant] = (*found.get(meant, ()), place)
@@ -74,8 +75,8 @@ def parse_mirrors(words: Iterable[str]) -> dict[str, tuple[str, ...]]:
 def refuse_login(url: str) -> None:
     """Let no URL with a login pass: it would be kept and shown where others can read it."""
     if "://" in url and "@" in url.partition("://")[2].partition("/")[0]:
-        remedy = "leave it out; no login is sent to fetch a file"
-        raise Problem("the URL has a login in it", remedy=remedy)
+        remedy = "leave out the login; no login is sent to fetch a file"
+        raise Problem("the URL contains a login", remedy=remedy)
 
 
 def _prefix_text(prefix: Repository) -> str:

@@ -54,10 +54,10 @@ def pull(runtime: Images, source: Source, found: Fetchable, admission: Admission
 def warnings(ready: Ready, trust: Trust | None) -> list[str]:
     """What a user should know about an image that may be run all the same."""
     is_signed = isinstance(ready.admission, Verified)
-    unsigned = [] if is_signed else [f"nobody was asked who signed {ready.found.reference}"]
+    unsigned = [] if is_signed else [f"it was not verified who signed {ready.found.reference}"]
     wanted, ours = parse_version(ready.found.min_kernel), parse_version(os.uname().release)
     old = (
-        [f"the image asks for a kernel {ready.found.min_kernel} or newer; this is {os.uname().release}"]
+        [f"the image needs kernel {ready.found.min_kernel} or newer; this is {os.uname().release}"]
         if wanted and ours and ours < wanted
         else []
     )

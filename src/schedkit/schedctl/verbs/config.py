@@ -50,9 +50,9 @@ class ConfigShown(Result, frozen=True, kw_only=True):
 @click.pass_context
 @answering
 def command(ctx: click.Context, **flags: Any) -> Answer:  # noqa: ANN401, ARG001 - the context has them with their origin
-    """Show every setting with its value, and where that came from.
+    """Show every setting with its value, and where the value came from.
 
-    Flags that other verbs have may be given here, too: it shows what would count for them.
+    Flags of other verbs may be given here, too: the answer shows the values that those verbs would use.
     """
     files = configuration(ctx)
     shown = ConfigShown(
@@ -98,7 +98,7 @@ def text(shown: ConfigShown) -> list[Block]:
         (each.key or "-", each.flag, each.variable, each.source or each.origin, _words(each.value))
         for each in shown.settings
     ]
-    files = [f"{each.path}: {'read' if each.found else 'not there'}" for each in shown.files]
+    files = [f"{each.path}: {'read' if each.found else 'not found'}" for each in shown.files]
     return [Table(("KEY", "FLAG", "VARIABLE", "DECIDED BY", "VALUE"), rows), "", *files]
 
 

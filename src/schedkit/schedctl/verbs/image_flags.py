@@ -16,7 +16,7 @@ def image_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of wh
     """The argument and the flags of every verb that brings an image into a runtime."""
     options = (
         click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images),
-        click.option("--version", "version", metavar="TAG", help="Another version than the catalog's."),
+        click.option("--version", "version", metavar="TAG", help="Use this version, not the catalog's."),
         trust_policy_option,
         option("allow_unsigned"),
     )

@@ -78,9 +78,9 @@ class Permission:
 
 
 _GRANTED = Permission(200, "ok")
-_NO_TOKEN = Permission(401, "send a token of a service account: Authorization: Bearer ...")
+_NO_TOKEN = Permission(401, "there is no token: send a service account's token as Authorization: Bearer ...")
 _UNKNOWN = Permission(401, "the API server does not know this token")
-_TOO_MANY = Permission(503, "too many ask at once: try again later")
+_TOO_MANY = Permission(503, "there are too many requests: try again later")
 _UNREACHABLE = Permission(503, "the API server cannot be asked who you are: try again later")
 
 

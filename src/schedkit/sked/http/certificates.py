@@ -30,10 +30,11 @@ async def self_signed() -> ssl.SSLContext:
             pem, _ = await maker.communicate()
     except TimeoutError as error:
         maker.kill()
-        late = f"a certificate for metrics was not made within {_MAKING_S} s, so busy is this machine"
-        raise ConfigError(f"{late}: give one with --metrics-cert-path") from error
+        late = f"no certificate for metrics was made within {_MAKING_S} s: this machine is too busy"
+        raise ConfigError(f"{late}; give a certificate with --metrics-cert-path") from error
     if maker.returncode:
-        raise ConfigError("a certificate for metrics could not be made: give one with --metrics-cert-path")
+        failed = "no certificate for metrics could be made"
+        raise ConfigError(f"{failed}; give a certificate with --metrics-cert-path")
     return _serving_from_memory(pem)
 
 

@@ -41,15 +41,15 @@ class Metrics:
         )
         self._requests = prometheus.Counter(
             "sked_api_requests",
-            "Requests to the API server by verb and by the code of the answer; 0: there was none.",
+            "Requests to the API server by verb and by the code of the answer; 0: no answer.",
             ["verb", "code"],
             registry=self.registry,
         )
         self._verifications = prometheus.Counter(
-            "sked_verifications", "Answers of the verifier by kind.", ["outcome"], registry=self.registry
+            "sked_verifications", "Verdicts of the verifier by kind.", ["outcome"], registry=self.registry
         )
         build = {"version": __version__, "python": platform.python_version()}
-        prometheus.Info("sked_build", "What runs here.", registry=self.registry).info(build)
+        prometheus.Info("sked_build", "Versions of sked and Python.", registry=self.registry).info(build)
         ProcessCollector(registry=self.registry)
 
     def count_reconcile(self, controller: str, outcome: str, took_s: float) -> None:
@@ -88,24 +88,24 @@ class _Gauges(Collector):
         """As things are now."""
         informers = self._cluster.informers
         depths = {each.name: each.queue.depth for each in self._controllers}
-        yield _gauge("sked_queue_depth", "Objects that wait.", "controller", depths)
+        yield _gauge("sked_queue_depth", "Objects that wait in the queue.", "controller", depths)
         ages = {str(each.resource): each.age_s for each in informers if each.synced}
-        yield _gauge("sked_watch_age_seconds", "Since the server last spoke.", "resource", ages)
+        yield _gauge("sked_watch_age_seconds", "Seconds since the server last sent data.", "resource", ages)
         sizes = {str(each.resource): len(each.store) for each in informers}
         yield _gauge("sked_cached_objects", "Objects that are held in memory.", "resource", sizes)
         states = Tally(_state(each) for each in self._cluster.schedexts.store)
-        yield _gauge("sked_schedexts", "SchedExts by the reason of Deployed.", "state", states)
+        yield _gauge("sked_schedexts", "SchedExts by the reason of the Deployed condition.", "state", states)
         yield from self._of_rules()
 
     def _of_rules(self) -> Iterator[Metric]:
         rules = self._rules.rules
         readable = {str(rules.mode) if rules else "unknown": float(not self._rules.complaint)}
         yield _gauge(
-            "sked_trust_rules_readable", "1: the rules of now count; 0: mend them.", "mode", readable
+            "sked_trust_rules_readable", "1: the current rules apply; 0: correct them.", "mode", readable
         )
         # rules that were deleted are missed for two minutes; that there are none is seen for ever
         written = {rules.place or "nowhere": 1.0} if rules else {}
-        yield _gauge("sked_trust_rules_written", "Where the rules that count are written.", "place", written)
+        yield _gauge("sked_trust_rules_written", "Where the rules that apply are written.", "place", written)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -41,9 +41,9 @@ async def listening(
     async def answer(request: web.BaseRequest) -> web.Response:
         handler = routes.get(request.path.rstrip("/"))
         if handler is None:
-            return plain(404, f"nothing is here: there is {' and '.join(routes)}")
+            return plain(404, f"this path does not exist: there is {' and '.join(routes)}")
         if request.method not in _READING:
-            return plain(405, "this can only be read")
+            return plain(405, "only GET and HEAD are allowed")
         return await handler(request)
 
     server = _Server(answer, access_log=None, keepalive_timeout=_IDLE_S)
@@ -65,7 +65,7 @@ async def _bound(server: _Server, address: Address, tls: SSLContext | None, flag
         )
     except OSError as error:
         remedy = f"change --{flag} or {variable_of(flag)}; 0 turns it off"
-        raise ConfigError(f"nothing can be served on {address}: {error.strerror}; {remedy}") from error
+        raise ConfigError(f"cannot listen on {address}: {error.strerror}; {remedy}") from error
 
 
 def plain(status: int, text: str) -> web.Response:

@@ -106,7 +106,7 @@ async def _keep_last(stderr: asyncio.StreamReader, kept: bytearray) -> None:
 
 def _ending(code: int, complaints: bytes) -> str:
     """How it ended, with its last line: the error, if it is a traceback."""
-    ended = f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+    ended = f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
     lines = complaints.decode(errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return f"{ended}: {legible(last)[:_LONGEST_WORDS]}" if last else ended

@@ -52,7 +52,7 @@ async def read_apart(file: Path) -> Reading:
     try:
         return msgspec.json.decode(data, type=Reading)
     except msgspec.DecodeError as error:
-        raise BrokenOffError(f"its answer is not one: {error}") from error
+        raise BrokenOffError(f"its answer cannot be understood: {error}") from error
 
 
 class RuleFolder:
@@ -72,7 +72,7 @@ class RuleFolder:
         self._built_in, self._gone_s = built_in_rules(floor, Re2Pattern, default), gone_s
         # whoever holds it has the one process that there is memory for
         self._turn = turn or asyncio.Lock()
-        unread = RulesInForce(None, "they have not been read yet")
+        unread = RulesInForce(None, "the rules have not been read yet")
         self.in_force = unread if folder else RulesInForce(self._built_in)
         self._seen: Identity | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -154,7 +154,7 @@ class RuleFolder:
                 reading = await self._read_file(file)
         except BrokenOffError as error:
             self._seen = None  # the next look is another try
-            raise InvalidPolicy(f"the process that reads {file} broke off: {error}") from error
+            raise InvalidPolicy(f"the process that reads {file} failed: {error}") from error
         place = PLACES[file.name]
         if reading.complaint:
             raise InvalidPolicy(f"{place}: {reading.complaint}")

@@ -142,7 +142,7 @@ class Verifications:
             answer = await self._run(request)
             found = understood(answer, ticket, question, before)
         except BrokenOffError as error:
-            words = "the process that verifies signatures broke off, and is started again later"
+            words = "the process that verifies signatures failed, and is started again later"
             found = Undecided(Reason.VERIFIER_FAILED, f"{words}: {error}")
         self._count(type(found).__name__.lower())
         _log.info("image_verified", image=question.image, outcome=type(found).__name__.lower(), **_why(found))
@@ -177,7 +177,7 @@ def understood(data: bytes, ticket: str, question: Question, before: Verdict | N
             raise BrokenOffError("its answer is to another request")
         return _verdict_in(answer, question, before)
     except (msgspec.DecodeError, InvalidReference, RecursionError) as error:
-        raise BrokenOffError(f"its answer is not one: {error}") from error
+        raise BrokenOffError(f"its answer cannot be understood: {error}") from error
 
 
 def _verdict_in(answer: Answer, question: Question, before: Verdict | None) -> Verdict:
@@ -190,12 +190,12 @@ def _verdict_in(answer: Answer, question: Question, before: Verdict | None) -> V
             return replace(before, current=Digest(answer.current or before.current))
         case "trusted":
             return _trusted(answer, question)
-    raise BrokenOffError(f"its answer is not one: {answer.kind[:40]!r}")
+    raise BrokenOffError(f"its answer is of an unknown kind: {answer.kind[:40]!r}")
 
 
 def _trusted(answer: Answer, question: Question) -> Trusted:
     if answer.verdict is None:
-        raise BrokenOffError("its answer is not one: it says nothing about who signed")
+        raise BrokenOffError("its answer does not say who signed the image")
     asked = parse_reference(question.image)
     wanted = question.pinned or asked.digest
     verified = believe_process(answer.verdict, repository=str(asked.repository), wanted=wanted)

@@ -86,7 +86,7 @@ def failure_of(error: InvalidReference | RegistryError) -> RegistryFailure:
 def _logins(request: Request) -> str:
     if request.auth_file is None:
         return "the operator knows no logins: name a file with --registry-auth"
-    return f"the operator's logins are those in {request.auth_file} (--registry-auth)"
+    return f"the operator uses the logins in {request.auth_file} (--registry-auth)"
 
 
 def _registry(request: Request) -> Registry:

@@ -89,7 +89,7 @@ def test_what_earlier_runs_left_behind_is_removed_first() -> None:
     [
         pytest.param(host(seen(State.ABSENT)), "no sched_ext", "doctor", id="a kernel without sched_ext"),
         pytest.param(host(seen(), OURS), "container fifo runs already", "schedctl switch", id="one of ours"),
-        pytest.param(host(seen(State.ENABLING)), "between schedulers", "try again", id="a moving kernel"),
+        pytest.param(host(seen(State.ENABLING)), "changing schedulers", "try again", id="a moving kernel"),
         pytest.param(
             host(seen(State.ENABLED, STRANGER)), "runs fifo already", "`kill 99`", id="a stranger's process"
         ),
@@ -114,7 +114,7 @@ def test_a_kernel_that_is_not_free_gets_none(machine: Snapshot, what: str, remed
 def test_none_is_started_while_somebody_holds_an_old_one() -> None:
     machine = host(seen(), left=held(STRANGER))
 
-    assert refusal(plan_run(machine)).remedy == "end it first: `schedctl reset`"
+    assert refusal(plan_run(machine)).remedy == "end the process first: `schedctl reset`"
     assert isinstance(plan_run(machine, is_forced=True), Plan)
 
 
@@ -169,7 +169,7 @@ def test_a_kernel_that_is_taken_meanwhile_is_told_with_its_owner() -> None:
     told = explain_failure("fifo", Course.TAKEN, FailureFacts(owner=owner), timeout_s=30)
 
     assert "the scheduler of process 99" in told.what
-    assert told.remedy == "end that one first: `kill 99`"
+    assert told.remedy == "end that scheduler first: `kill 99`"
 
 
 # Stopping
@@ -210,10 +210,10 @@ def test_what_has_ended_is_meant_when_nothing_runs() -> None:
         pytest.param(host(seen(), OURS), "fif", "no container is called 'fif'", id="a part of a name"),
         pytest.param(host(seen(), OURS), "aba", "no container is called 'aba'", id="too little of an id"),
         pytest.param(
-            host(seen(), OURS, OURS._replace(id=ID[:-1] + "0", name="b")), ID[:8], "several ids", id="two ids"
+            host(seen(), OURS, OURS._replace(id=ID[:-1] + "0", name="b")), ID[:8], "IDs begin", id="two ids"
         ),
-        pytest.param(host(seen(), OURS, OURS._replace(id="f")), None, "several containers", id="two run"),
-        pytest.param(host(seen()), None, "no container of schedkit's", id="there is none"),
+        pytest.param(host(seen(), OURS, OURS._replace(id="f")), None, "not clear which", id="two run"),
+        pytest.param(host(seen()), None, "schedkit has no containers", id="there is none"),
         pytest.param(
             host(seen(State.ENABLED, STRANGER)), None, "but the kernel runs fifo", id="only a stranger's"
         ),
@@ -304,7 +304,7 @@ def test_what_a_process_holds_is_neither_ejected_nor_named() -> None:
             held(pinned=(SchedulerMap(4, "mini"),)),
             "a link of mini, which the kernel has ejected, is pinned",
         ),
-        (held(gaps=("it is dark",)), "it is not known whether somebody still holds"),
+        (held(gaps=("it is dark",)), "it is not known whether a process still holds"),
     ],
 )
 def test_nothing_starts_before_it_is_sure_that_nothing_is_left(left: HeldObjects, words: str) -> None:

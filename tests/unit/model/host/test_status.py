@@ -170,7 +170,7 @@ def test_what_an_ended_container_left_in_the_kernel_is_ours_to_end(
 
     assert (verdict.status.value, verdict.owner.kind) == (status, OwnerKind.MANAGED)
     assert "schedctl did not start" not in verdict.words
-    assert "of container scx_rusty, which has ended and left a process" in verdict.words
+    assert "from container scx_rusty, which has ended and left a process" in verdict.words
     assert "`schedctl reset`" in verdict.way_out
 
 
@@ -182,15 +182,15 @@ def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:
         "which was started by process 90 (/usr/bin/scx_lavd) in the systemd unit scx.service"
     )
     assert verdict.way_out == (
-        "end the other one (`kill 90`; if it comes back, `systemctl stop scx.service`), "
-        "or ours (`schedctl stop`)"
+        "end the other scheduler (`kill 90`; if it comes back, `systemctl stop scx.service`), "
+        "or stop container scx_rusty (`schedctl stop`)"
     )
 
 
 def test_what_outlives_its_process_is_to_be_ejected() -> None:
     owner = attribute(Proof(Hold.MAP, Process(93, command="./scx")), [])
 
-    assert way_to_end(owner) == f"`kill 93`; the kernel keeps it, so {EJECT}"
+    assert way_to_end(owner) == f"`kill 93`; the kernel keeps the scheduler even then, so {EJECT}"
     assert judged(ORPHAN, []).way_out == EJECT
 
 
@@ -209,7 +209,7 @@ def test_the_reason_why_nothing_is_proved_is_told() -> None:
         (
             USERS,
             "process 94 (scx_flash) in the systemd unit flash.service",
-            "`kill 94`; if it comes back, its user's `systemctl --user stop flash.service`",
+            "`kill 94`; if it comes back, as its user `systemctl --user stop flash.service`",
         ),
         (BY_HAND, "process 91 (./scx_simple -f)", "`kill 91`"),
         (LINGERING, "process 95 (./scx)", "`kill 95`"),

@@ -73,7 +73,7 @@ def test_an_end_is_in_order(end: Ending) -> None:
         ),
         pytest.param(
             ending(kind=ExitKind.SYSRQ),
-            "fifo was ejected by a human, with SysRq-S",
+            "fifo was ejected by hand, with SysRq-S",
             id="a human ejected it, and its program was content with that",
         ),
         pytest.param(
@@ -98,7 +98,7 @@ def test_an_end_is_a_failure_and_told_with_the_words_of_kernel_and_program(end: 
 
     assert told.what == what
     assert told.why == "the kernel says: rig_fifo: as the kernel says it; its last words: bye"
-    assert "nothing starts it again by itself" in told.remedy
+    assert "it is not started again automatically" in told.remedy
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_kernel_that_does_not_count_attachments_is_judged_by_the_map() -> None
 @pytest.mark.parametrize(
     ("seen", "proved", "what"),
     [
-        pytest.param(STRAY, None, "the kernel still runs fifo, of container fifo", id="a process of ours"),
+        pytest.param(STRAY, None, "the kernel still runs fifo from container fifo", id="a process of ours"),
         pytest.param(LEFT, PROVED, "the container is gone, but the kernel still runs fifo", id="no process"),
         pytest.param(LEFT, None, "the container is gone, but the kernel still runs fifo", id="perhaps ours"),
         pytest.param(

@@ -172,7 +172,7 @@ def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
         pytest.param(host(KUBERNETES), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
         pytest.param(host(ORPHAN), "runs fifo already", "schedctl reset", id="nobody's"),
         pytest.param(host(UNKNOWN, OURS), "runs fifo already", "status", id="of unknown owner"),
-        pytest.param(host(seen(State.ENABLING), OURS), "between", "try again", id="a moving kernel"),
+        pytest.param(host(seen(State.ENABLING), OURS), "changing schedulers", "try again", id="a moving kernel"),
         pytest.param(
             host(MINE, OURS, left=(STRANGER,)), "process 99 ", "schedctl reset", id="an old one lingers"
         ),
@@ -291,7 +291,7 @@ def test_a_reset_leads_back_from_everywhere(machine: Snapshot, steps: tuple[Acti
         pytest.param(host(THEIRS), "schedctl did not start", "--evict 99", id="a stranger's"),
         pytest.param(host(KUBERNETES, OURS), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
         pytest.param(host(UNKNOWN), "runs fifo", "--force", id="of unknown owner"),
-        pytest.param(host(seen(State.DISABLING)), "between", "--force", id="a moving kernel"),
+        pytest.param(host(seen(State.DISABLING)), "changing schedulers", "--force", id="a moving kernel"),
         pytest.param(
             host(seen(), left=(POD,)), "process 98 of a Kubernetes pod", "--force", id="a pod lingers"
         ),
@@ -322,7 +322,7 @@ def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejecte
 def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> None:
     assert plan_reset(host(STRAYS, DEAD)) == Plan((EndProcess(STRAY), AwaitFree(), Discard(DEAD)))
     assert (
-        refusal(plan_switch(host(STRAYS, DEAD), OTHER)).remedy == "end what is left of it: `schedctl reset`"
+        refusal(plan_switch(host(STRAYS, DEAD), OTHER)).remedy == "end its leftover process: `schedctl reset`"
     )
     assert plan_stop(host(STRAYS, DEAD), DEAD) == Plan(
         (Stop(DEAD), EndProcess(STRAY), AwaitRelease(DEAD), Discard(DEAD))
@@ -358,15 +358,15 @@ def test_all_that_a_switch_may_do_can_be_told_before() -> None:
 
     assert isinstance(plan, Plan)
     assert describe(plan.on_failure) == (
-        "see whether the kernel would keep it",
-        "stop it",
-        "remove it",
-        "eject what it has left in the kernel",
+        "check whether the kernel would keep the new scheduler",
+        "stop the new container",
+        "remove the new container",
+        "eject what the new container has left in the kernel",
     )
     assert describe(plan.way_back) == (
         "wait until the kernel runs its own scheduler",
         "start container fifo again",
-        "wait for the kernel, because of container fifo",
+        "wait until the kernel runs the scheduler of container fifo again",
     )
 
 

@@ -50,12 +50,12 @@ def test_a_dynamic_program_names_its_interpreter_and_libraries() -> None:
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"#!/bin/sh\n", "no ELF program"),
-        (b"", "no ELF program"),
-        (static(bits=1), "no 64-bit program"),
-        (static(40), r"another machine \(number 40\) than amd64"),
-        (static()[:40], "outside of it"),
-        (PYTHON[:600], "outside of it"),
+        (b"#!/bin/sh\n", "not an ELF program"),
+        (b"", "not an ELF program"),
+        (static(bits=1), "not a 64-bit program"),
+        (static(40), r"an unknown machine \(number 40\); known are amd64"),
+        (static()[:40], "outside the file"),
+        (PYTHON[:600], "outside the file"),
     ],
 )
 def test_anything_else_is_refused_with_the_reason(data: bytes, complaint: str) -> None:

@@ -96,10 +96,10 @@ def test_the_older_name_of_a_function_is_as_good() -> None:
     ("content", "problem"),
     [
         (b"", "too short"),
-        (derived.GARBAGE, "does not begin as BTF does"),
-        (derived.truncated(GOOD), "ends before the end"),
+        (derived.GARBAGE, "does not begin like a BTF file"),
+        (derived.truncated(GOOD), "is shorter than its header says"),
         (file(TYPES + words(0, STRUCT | 7, 8)), "cut off"),
-        (file(words(string("scx_bpf_kick_cpu"), FUNC, 77)), "type 77, which is no prototype"),
+        (file(words(string("scx_bpf_kick_cpu"), FUNC, 77)), "type 77, which is not a prototype"),
     ],
 )
 def test_what_is_no_btf_is_a_problem_in_words(content: bytes, problem: str) -> None:

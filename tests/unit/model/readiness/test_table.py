@@ -147,19 +147,19 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
         pytest.param(
             kernel(btf=MALFORMED),
             {"kernel.btf_kfuncs"},
-            "wrongly described: scx_bpf_kick_cpu",
+            "wrongly described functions: scx_bpf_kick_cpu",
             id="a malformed function",
         ),
         pytest.param(
             kernel(btf=MISSING),
             {"kernel.btf_complete"},
-            "missing: scx_bpf_create_dsq",
+            "missing functions: scx_bpf_create_dsq",
             id="a missing function that many schedulers call",
         ),
         pytest.param(
             kernel(symbols=frozenset({*KFUNCS, "scx_bpf_rare"})),
             {"kernel.btf_complete"},
-            "missing: scx_bpf_rare",
+            "missing functions: scx_bpf_rare",
             id="a missing function that few need",
         ),
         pytest.param(
@@ -171,13 +171,13 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
         pytest.param(
             kernel(config=None),
             {"kernel.config_location"},
-            "the kernel's config is nowhere",
+            "the kernel's config was not found",
             id="no config",
         ),
         pytest.param(
             kernel(config=HIDDEN),
             {"kernel.config_location"},
-            "it is only in /lib/modules/6.18.15/config",
+            "the config is only in /lib/modules/6.18.15/config",
             id="a config where libbpf does not look",
         ),
         pytest.param(
@@ -207,7 +207,7 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
         pytest.param(
             runtimes(msgspec.structs.replace(PODMAN, version="3.4.4")),
             {"runtime.version"},
-            "podman 3.4.4: older than what schedkit is tested with",
+            "podman 3.4.4: older than any version tested with schedkit",
             id="an old Podman",
         ),
         pytest.param(
@@ -219,13 +219,13 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
         pytest.param(
             image(min_kernel="7.1"),
             {"image.min_kernel"},
-            "scx_rusty needs 7.1; this is 6.18.15",
+            "scx_rusty needs kernel 7.1; this is 6.18.15",
             id="an image for newer kernels",
         ),
         pytest.param(
             image(architectures=("aarch64",)),
             {"image.architecture"},
-            "scx_rusty is for aarch64; this is x86_64",
+            "scx_rusty is for aarch64; this machine is x86_64",
             id="an image for other machines",
         ),
         pytest.param(
@@ -243,7 +243,7 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
         pytest.param(
             image(kfuncs=("scx_bpf_kick_cpu", "scx_bpf_not_yet")),
             {"image.kfuncs"},
-            "missing, or wrongly described: scx_bpf_not_yet",
+            "missing or wrongly described functions: scx_bpf_not_yet",
             id="an image that calls what this kernel has not",
         ),
         pytest.param(
@@ -257,7 +257,7 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
                 image(reads_config=True), kernel=msgspec.structs.replace(KERNEL, config=None)
             ),
             {"kernel.config_location", "image.boot_config"},
-            "the kernel's config is nowhere",
+            "the kernel's config was not found",
             id="an image that reads the kernel's config, which is nowhere",
         ),
         pytest.param(
@@ -265,7 +265,7 @@ HIDDEN = msgspec.structs.replace(CONFIG, path="/lib/modules/6.18.15/config", is_
                 image(reads_tracing=True), kernel=msgspec.structs.replace(KERNEL, shows_tracing=False)
             ),
             {"image.tracing"},
-            "scx_rusty reads /sys/kernel/tracing, and nothing is mounted there",
+            "scx_rusty reads /sys/kernel/tracing, but nothing is mounted there",
             id="an image that reads what can be traced, which is not mounted",
         ),
     ],
@@ -282,11 +282,11 @@ def test_what_is_missing_fails_its_own_checks_and_no_others(
 
 def test_who_may_not_ask_a_runtime_is_not_told_to_start_it() -> None:
     socket = PODMAN.socket
-    closed = msgspec.structs.replace(PODMAN, problem=f"{socket} is not for this user", remedy="run as root")
+    closed = msgspec.structs.replace(PODMAN, problem=f"this user may not use {socket}", remedy="run as root")
 
     found = failures(runtimes(closed, DEAD_CONTAINERD))
 
-    assert found["runtime.podman_socket"].detail == f"{socket} is not for this user"
+    assert found["runtime.podman_socket"].detail == f"this user may not use {socket}"
     assert found["runtime.podman_socket"].remediation == found["runtime.any"].remediation == "run as root"
     assert "systemctl" in found["runtime.containerd_socket"].remediation
 
@@ -315,8 +315,8 @@ def test_a_kernel_whose_types_are_too_new_for_us_is_not_blamed() -> None:
     ("btf", "why"),
     [
         (BtfReading(), "the BTF describes no function of sched_ext"),
-        (BtfReading(problem="it is cut off"), "there is no BTF to look at"),
-        (BtfReading(novelty="type 7 is of kind 99"), "the BTF is newer than what schedkit can read"),
+        (BtfReading(problem="it is cut off"), "there is no BTF to check"),
+        (BtfReading(novelty="type 7 is of kind 99"), "the format of the BTF is newer than schedkit can read"),
     ],
 )
 def test_what_cannot_be_looked_for_in_btf_is_passed_over_for_the_same_reason(
@@ -328,12 +328,12 @@ def test_what_cannot_be_looked_for_in_btf_is_passed_over_for_the_same_reason(
 
 
 def test_a_file_that_is_no_config_fails_and_is_named() -> None:
-    wrong = Config({}, "/tmp/wrong", is_found_by_libbpf=False, problem="/tmp/wrong is no config of a kernel")
+    wrong = Config({}, "/tmp/wrong", is_found_by_libbpf=False, problem="/tmp/wrong is not a kernel config")
 
     found = failures(Facts(KernelFacts(config=wrong)))
 
     assert set(found) == {"kernel.config"}
-    assert found["kernel.config"].detail == "/tmp/wrong is no config of a kernel"
+    assert found["kernel.config"].detail == "/tmp/wrong is not a kernel config"
 
 
 @pytest.mark.parametrize(

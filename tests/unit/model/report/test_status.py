@@ -199,7 +199,7 @@ def test_a_pod_that_was_evicted_has_failed() -> None:
 
     assert (worst.reason, worst.message) == (
         "PodFailed",
-        "the node gave the pod up: Evicted: The node was low on memory",
+        "the node gave up the pod: Evicted: The node was low on memory",
     )
 
 

@@ -16,7 +16,7 @@ from schedkit.model.trust.rules_in_force import (
 from schedkit.oci.policy.patterns import Re2Pattern
 
 BUILT_IN = built_in_rules(TrustMode.WARN, Re2Pattern)
-UNREAD = RulesInForce(None, "they have not been read yet")
+UNREAD = RulesInForce(None, "the rules have not been read yet")
 MALFORMED = Unreadable("mode is on")
 
 
@@ -59,8 +59,8 @@ def test_rules_that_are_gone_count_for_a_while_and_then_the_built_in_ones() -> N
     gone = look(RulesInForce(written()), None, now=10)
     assert (gone.rules, gone.gone_since) == (written(), 10)
     assert gone.complaint == (
-        "rules.yaml of ConfigMap sked-rules is gone, and counts for 120 s from when it went: "
-        "bring it back to keep what it says"
+        "rules.yaml of ConfigMap sked-rules is gone; its rules apply for 120 s after it disappeared: "
+        "bring it back to keep them"
     )
 
     assert look(gone, None, now=129) == gone
@@ -85,7 +85,7 @@ def test_one_file_counts_or_none_is_there(names: list[str], counts: str | None) 
     ("names", "words"),
     [
         (["rules.yml", "a.pub"], "/etc/rules has no rules.yaml, only a.pub, rules.yml"),
-        (["rules.yaml", "trust.yaml"], "are both there, and only one can count"),
+        (["rules.yaml", "trust.yaml"], "both exist, but only one can apply"),
     ],
     ids=str,
 )
@@ -95,5 +95,5 @@ def test_files_of_which_none_can_count_are_a_slip(names: list[str], words: str) 
 
 
 def test_a_file_without_a_word_in_it_opens_nothing() -> None:
-    with pytest.raises(InvalidPolicy, match="says nothing: write a mode"):
+    with pytest.raises(InvalidPolicy, match="is empty: write a mode"):
         written_rules(None, str.encode, TrustMode.OFF, Re2Pattern, "rules.yaml")

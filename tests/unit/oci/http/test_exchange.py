@@ -188,7 +188,7 @@ def test_a_chunk_may_have_anything_in_it_and_any_length() -> None:
 
 
 def test_an_answer_with_too_many_headers_is_told_from_a_broken_one() -> None:
-    with pytest.raises(TooManyHeaders, match="101 headers; 100 is the most"):
+    with pytest.raises(TooManyHeaders, match="101 headers; the limit is 100"):
         read(OK + b"A: b\r\n" * 100 + b"Content-Length: 0\r\n\r\n")
 
 

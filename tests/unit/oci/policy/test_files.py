@@ -49,7 +49,7 @@ def made() -> Made:
     ("source", "days", "why"),
     [
         ("https://elsewhere.test", 0, "it is from 'https://elsewhere.test'"),
-        (root_files.SIGSTORE, 30, "which is to come"),
+        (root_files.SIGSTORE, 30, "is in the future"),
         (root_files.SIGSTORE, 0, None),
     ],
 )
@@ -104,7 +104,7 @@ def test_root_takes_no_policy_from_files_that_others_may_write(
 
     spoil(tmp_path / name)
 
-    with pytest.raises(InvalidPolicy, match=f"{name} is not obeyed: .*(others|root follows none|user 1)"):
+    with pytest.raises(InvalidPolicy, match=f"{name} is not used: .*(other users|does not follow|user 1)"):
         read_policy(tmp_path / "policy.yaml")
 
 
@@ -112,8 +112,8 @@ def test_root_takes_no_policy_from_files_that_others_may_write(
     ("text", "says"),
     [
         ("keys: [{path: missing.pub}]", "missing.pub cannot be read: No such file or directory"),
-        ("keys: []\nkeys: []", "line 1: the key 'keys' stands there twice"),
-        ("".join(f"k{at}: 0\n" for at in range(4000)) + "k3999: 0", "the key 'k3999' stands there twice"),
+        ("keys: []\nkeys: []", "line 1: the key 'keys' appears twice"),
+        ("".join(f"k{at}: 0\n" for at in range(4000)) + "k3999: 0", "the key 'k3999' appears twice"),
         (r'keys: [{path: "\0"}]', "cannot be read: embedded null byte"),
         ("keys: [", "is not YAML"),
         ("[" * 600, "is not YAML"),
@@ -140,7 +140,7 @@ def test_a_wrong_policy_file_is_named_with_what_is_wrong(tmp_path: Path, text: s
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("keys: [{path: policy.yaml}]", "the key policy.yaml cannot be used: it is no public key"),
+        ("keys: [{path: policy.yaml}]", "the key policy.yaml cannot be used: it is not a public key"),
         ("trustedRoot: policy.yaml", "trustedRoot policy.yaml cannot be used"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_root_that_nobody_looked_after_is_warned_about() -> None:
         ),
         pytest.param(
             lambda root: root["tlogs"][0]["publicKey"].update(rawBytes="AAAA"),
-            "tlogs[0] cannot be read: it is no public key",
+            "tlogs[0] cannot be read: it is not a public key",
             id="no key",
         ),
         pytest.param(

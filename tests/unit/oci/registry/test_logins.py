@@ -104,8 +104,8 @@ def test_an_entry_has_several_forms(tmp_path: Path, entry: dict[str, str], login
             b'{"auths": {"quay.io": {"auth": "YWRh"}}}', "not the base64 of name:password", id="no colon"
         ),
         pytest.param(b'{"auths": {"quay.io": 1}}', "malformed", id="no entry"),
-        pytest.param(b" " * (1024 * 1024 + 1), "no file of logins", id="a huge file"),
-        pytest.param(b'{"credHelpers": {"quay.io": "../x"}}', "cannot be the name", id="a helper elsewhere"),
+        pytest.param(b" " * (1024 * 1024 + 1), "not a file of logins", id="a huge file"),
+        pytest.param(b'{"credHelpers": {"quay.io": "../x"}}', "be a credential", id="a helper elsewhere"),
         pytest.param(
             b'{"credHelpers": {"quay.io": "not-there"}}', "cannot be run", id="a helper that is not there"
         ),
@@ -212,8 +212,8 @@ def test_a_login_in_the_file_goes_before_the_helper_for_all_others(helper: Path,
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [
-        pytest.param("exec sleep 60", "too slowly or too much", id="one that hangs"),
-        pytest.param("exec cat /dev/zero", "too slowly or too much", id="one that never ends"),
+        pytest.param("exec sleep 60", "took too long or wrote too much", id="one that hangs"),
+        pytest.param("exec cat /dev/zero", "took too long or wrote too much", id="one that never ends"),
         pytest.param("exit 1", "is not JSON", id="one that fails"),
         pytest.param("exec 0<&-; echo []", "not an object", id="one that does not listen"),
         pytest.param('echo \'{"Username": "ada"}\'', "Secret", id="one that knows half of it"),

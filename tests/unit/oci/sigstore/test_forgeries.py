@@ -116,8 +116,8 @@ def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> 
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        (None, "in a certificate that does not say for which repository it ran, and the policy asks; add"),
-        ("https://github.com/a/b", "which ran for the repository https://github.com/a/b of (not named), and"),
+        (None, "in a certificate that does not name a source repository, which the policy demands; add"),
+        ("https://github.com/a/b", "which ran for the repository https://github.com/a/b of (not named), but"),
     ],
     ids=["neither", "no owner"],
 )
@@ -218,7 +218,7 @@ def test_a_timestamp_that_cannot_be_verified_counts_for_nothing(
     dated = workshop.make(Recipe(simple=simple, stamped=True, stamped_at=3, **defect))
 
     assert judged(dated, by_identity).time == workshop.moment(1)
-    with pytest.raises(Refusal, match="nobody trusted says when it was signed") as refused:
+    with pytest.raises(Refusal, match="no trusted source says when it was signed") as refused:
         judged(workshop.make(Recipe(entry="v2", **defect)), by_identity)
     assert refused.value.step is Step.TIME
 

@@ -167,7 +167,7 @@ def test_an_index_is_told_from_an_image(runtime: Containerd, daemon: Daemon) -> 
     index = f"registry.rig.test/rig/two@{OTHER}"
     daemon.images[index] = OTHER
 
-    with pytest.raises(BrokenImageError, match="no image of one platform"):
+    with pytest.raises(BrokenImageError, match="not an image for one platform"):
         runtime.create(Spec(admission=UNSIGNED, name="scx_two", image=index))
 
 

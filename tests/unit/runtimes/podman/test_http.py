@@ -127,7 +127,7 @@ def test_an_answer_that_only_says_to_wait_is_passed_over(tmp_path: Path) -> None
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 11_000, "too long", id="endless headers"),
         pytest.param(b"HTTP/1.1 200 " + b"x" * (1 << 16), "too long", id="an endless line"),
-        pytest.param(b"HTTP/1.1 101 UPGRADED\r\n\r\n", "no HTTP/1.1", id="a change that nobody asked for"),
+        pytest.param(b"HTTP/1.1 101 UPGRADED\r\n\r\n", "invalid HTTP", id="a change that nobody asked for"),
     ],
 )
 def test_nonsense_is_an_error_and_never_an_answer(tmp_path: Path, text: bytes, reason: str) -> None:
@@ -284,7 +284,7 @@ def test_a_socket_without_its_server_is_told_from_no_socket(tmp_path: Path) -> N
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(tmp_path / "left"))
 
-    with pytest.raises(NotAnsweringError, match="nobody listens there") as caught:
+    with pytest.raises(NotAnsweringError, match="no program listens there") as caught:
         Server(tmp_path / "left").ask(Request("GET", "/"))
 
     assert not isinstance(caught.value, NoSocketError)

@@ -117,7 +117,7 @@ def test_what_fails_afterwards_is_removed_and_the_old_one_started_again() -> Non
         "remove new",
         "start old",
     ]
-    assert met.value.what == "no start new; and what ran before did not come back"
+    assert met.value.what == "no start new; and the previous scheduler did not come back"
     assert "old was not attached: its program ended (exit code 1)" in met.value.why
     assert "schedctl status" in met.value.remedy
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_removed_when_all_is_done_is_told_and_undoes_nothing() ->
 def test_an_interruption_goes_the_same_way_back() -> None:
     host = Host("start new", error=KeyboardInterrupt())
 
-    with pytest.raises(Problem, match="the switch was interrupted; and what ran before did not come back"):
+    with pytest.raises(Problem, match="interrupted; and the previous scheduler did not come back"):
         play(PLAN, host.machine)
 
     assert host.runtime.asked[-1] == "start old"
@@ -247,7 +247,7 @@ def test_a_second_interruption_does_not_end_the_way_back(call: str, number: sign
 def test_trouble_of_our_own_while_clearing_up_does_not_prevent_the_way_back() -> None:
     host = Host("stop new", error=ValueError("an answer that nobody foresaw"))
 
-    with pytest.raises(Problem, match="what ran before did not come back"):
+    with pytest.raises(Problem, match="the previous scheduler did not come back"):
         play(Plan((*STEPS[:-1], AwaitReturn(OLD)), CLEAR, WAY_BACK), host.machine)
 
     assert host.runtime.asked[-1] == "start old"
@@ -307,7 +307,7 @@ def test_what_cannot_be_removed_is_ejected_all_the_same() -> None:
     host = Host("remove old", "remove new")
     host.attaches(Hold.MAP)
 
-    with pytest.raises(Problem, match="new may still run, and be attached"):
+    with pytest.raises(Problem, match="new may still run and be attached"):
         play(LAST_STEP_FAILS, host.machine)
 
     assert host.ejections == 1
@@ -371,7 +371,7 @@ def test_a_failed_start_that_could_not_be_removed_is_told_to_run_perhaps() -> No
     host = Host("remove new")
     host.program = Program(code=1)
 
-    with pytest.raises(Problem, match=r"its program ended .*; new may still run, and be attached") as met:
+    with pytest.raises(Problem, match=r"its program ended .*; new may still run and be attached") as met:
         play(Plan((Create(), Start(), AwaitAttachment()), CLEAR), host.machine)
 
     assert met.value.why.endswith("no remove new; ask another")

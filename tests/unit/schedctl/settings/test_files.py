@@ -115,7 +115,7 @@ def test_every_kind_of_value_is_shown_to_people(machine: Machine, tmp_path: Path
     assert words["--insecure-registry"] == ["SCHEDCTL_INSECURE_REGISTRY", file, "a.example", "b.example"]
     assert words["--timeout"] == ["SCHEDCTL_TIMEOUT", file, "5.5"]
     assert words["--allow-unsigned"] == ["SCHEDCTL_ALLOW_UNSIGNED", "default", "no"]
-    assert lines[-2:] == [f"{tmp_path / 'etc.toml'}: not there", f"{file}: read"]
+    assert lines[-2:] == [f"{tmp_path / 'etc.toml'}: not found", f"{file}: read"]
 
 
 @pytest.mark.parametrize(("form", "file"), [("text", "config.txt"), ("json", "config.json")])
@@ -177,17 +177,17 @@ def test_the_users_file_lies_where_programs_keep_such_files(
         ("grace = inf", "line 1: grace must be a number of seconds, from 0 to 86400, not inf"),
         ("grace = nan", "line 1: grace must be a number of seconds, from 0 to 86400, not nan"),
         ("grace = true", "line 1: grace must be a number of seconds, from 0 to 86400, not True"),
-        ('layout = "here"', "line 1: layout must be a whole path in quotes, from / on, not 'here'"),
-        ('catalog = "c.json"', "line 1: catalog must be a URL, or a whole path from / on, in quotes"),
+        ('layout = "here"', "line 1: layout must be an absolute path in quotes, not 'here'"),
+        ('catalog = "c.json"', "line 1: catalog must be a URL or an absolute path, in quotes"),
         ('insecure-registries = "a"', "line 1: insecure-registries must be a list of words"),
         ("least-privilege = 1", "line 1: least-privilege must be true or false, not 1"),
         (
             "allow-unsigned = true",
-            "line 1: allow-unsigned is not for files: say it each time, by --allow-unsigned",
+            "line 1: allow-unsigned cannot be set in a file: give it each time, by --allow-unsigned",
         ),
-        ("driver = x", "it is no TOML: Invalid value (at line 1, column 10)"),
-        ("\xff", "it is no TOML: "),
-        ("x = " + "[" * 30_000, "it is no TOML: "),
+        ("driver = x", "it is not TOML: Invalid value (at line 1, column 10)"),
+        ("\xff", "it is not TOML: "),
+        ("x = " + "[" * 30_000, "it is not TOML: "),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line_and_the_nearest_name(text: str, words: str) -> None:
@@ -241,7 +241,7 @@ def test_root_obeys_no_file_that_others_may_write(spoil: Callable[[Path], None],
 
     spoil(file)
 
-    with pytest.raises(Problem, match="is not obeyed"):
+    with pytest.raises(Problem, match="is not used"):
         read([file])
 
 
@@ -255,4 +255,4 @@ def test_root_follows_no_link_to_a_file(tmp_path: Path) -> None:
     for file in (tmp_path / "link/config.toml", tmp_path / "config.toml"):
         with pytest.raises(Problem) as met:
             read([file])
-        assert "root follows none" in met.value.why
+        assert "root does not follow" in met.value.why

@@ -111,7 +111,7 @@ def test_a_mirror_of_dockers_registry_is_one_by_each_of_its_names(name: str) -> 
 
 
 def test_a_mirror_without_an_origin_is_refused() -> None:
-    with pytest.raises(Problem, match=r"'registry\.example' is no mirror"):
+    with pytest.raises(Problem, match=r"'registry\.example' is not a mirror"):
         parse_mirrors(["registry.example"])
 
 
@@ -174,7 +174,7 @@ def test_nobody_takes_names_of_images_from_where_others_can_write(spoiled: str, 
     with pytest.raises(Problem) as problem:
         catalog_files.updated(copy)
 
-    assert "can be written to by others" in problem.value.why
+    assert "can be written to by other users" in problem.value.why
     assert copy.provenance() is None or spoiled == "catalog.json"
 
 
@@ -214,7 +214,7 @@ def test_a_catalog_whose_time_is_older_or_unknown_does_not_replace_a_dated_one(
     if not refused:
         refuse_older(time, kept)
         return
-    with pytest.raises(Problem, match="is older than the one that is kept, or may be"):
+    with pytest.raises(Problem, match="is or may be older than the kept catalog"):
         refuse_older(time, kept)
 
 

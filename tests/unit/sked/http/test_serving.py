@@ -48,8 +48,8 @@ def test_a_server_answers_its_paths_and_no_others() -> None:
         async with listening(Address("127.0.0.1", port), ROUTES, flag="metrics-bind-address"):
             base = f"http://127.0.0.1:{port}"
             assert await ask(f"{base}/hello") == (200, "hello\n")
-            assert await ask(f"{base}/hello", method="POST") == (405, "this can only be read\n")
-            assert await ask(f"{base}/other") == (404, "nothing is here: there is /hello\n")
+            assert await ask(f"{base}/hello", method="POST") == (405, "only GET and HEAD are allowed\n")
+            assert await ask(f"{base}/other") == (404, "this path does not exist: there is /hello\n")
 
     play(scenario)
 
@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_is_named_with_the_flag_and_the_variable_that_choos
     async def scenario() -> None:
         address = Address("127.0.0.1", free_port())
         async with listening(address, ROUTES, flag="metrics-bind-address"):
-            with pytest.raises(ConfigError, match=rf"served on {address}: .*; {remedy}$"):
+            with pytest.raises(ConfigError, match=rf"cannot listen on {address}: .*; {remedy}$"):
                 async with listening(address, ROUTES, flag="metrics-bind-address"):
                     pass
 

@@ -54,7 +54,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) 
     ("program", "words"),
     [
         ("raise SystemExit(7)", "it ended with code 7"),
-        ("import os; os.kill(os.getpid(), 11)", "it ended by signal 11"),
+        ("import os; os.kill(os.getpid(), 11)", "it was ended by signal 11"),
         (
             "raise ValueError('no such\\x1bthing')",
             "it ended with code 1: ValueError: no such\N{REPLACEMENT CHARACTER}thing",
@@ -66,7 +66,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) 
         ),
         (
             "import os; os.write(2, b'\\xff'); os.kill(os.getpid(), 9)",
-            "it ended by signal 9: \N{REPLACEMENT CHARACTER}",
+            "it was ended by signal 9: \N{REPLACEMENT CHARACTER}",
         ),
         ("print('x' * 2000)", "it wrote more than 1000 bytes"),
         ("while True: print('x' * 2000)", "it wrote more than 1000 bytes"),

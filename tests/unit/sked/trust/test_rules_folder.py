@@ -112,7 +112,7 @@ def test_files_may_lie_in_other_volumes_than_the_rules_that_name_them(
 
 def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(mounted: MountedRules) -> None:
     mounted.write({"rules.yaml": b"mode: warn\n"})
-    ends = [BrokenOffError("it ended by signal 9")]
+    ends = [BrokenOffError("it was ended by signal 9")]
 
     async def read_at_the_second_try(file: Path) -> Reading:
         if ends:
@@ -121,7 +121,7 @@ def test_a_reader_that_breaks_off_is_a_complaint_and_the_next_look_another_try(m
 
     folder = RuleFolder(mounted.folder, TrustMode.OFF, read_at_the_second_try)
     look(folder)
-    assert (folder.rules, "broke off: it ended by signal 9" in folder.complaint) == (None, True)
+    assert (folder.rules, "failed: it was ended by signal 9" in folder.complaint) == (None, True)
 
     look(folder)
     assert folder.rules is not None
@@ -162,8 +162,8 @@ def test_without_a_file_the_floor_counts_and_from_the_start_malformed_there_are_
     ("files", "words"),
     [
         ({"rules.yml": b"mode: enforce\n", "a.pub": b""}, "has no rules.yaml, only a.pub, rules.yml"),
-        ({"rules.yaml": b""}, "says nothing"),
-        ({"rules.yaml": b"# mode: enforce\n"}, "says nothing"),
+        ({"rules.yaml": b""}, "is empty"),
+        ({"rules.yaml": b"# mode: enforce\n"}, "is empty"),
     ],
     ids=["another name", "empty", "a comment"],
 )
@@ -230,7 +230,7 @@ def test_rules_without_a_mode_are_a_warning_where_they_loosen_what_counted_witho
             looked(mounted.folder, default=default)
 
     (line,) = (line for line in lines if line["event"] == "trust_rules_without_mode")
-    assert "has no mode: off counts, and warn only where there are no rules" in line["reason"]
+    assert "has no mode: off applies, and warn would only apply without rules" in line["reason"]
 
 
 def test_rules_are_read_under_their_old_name_until_they_are_moved(mounted: MountedRules) -> None:
@@ -255,7 +255,7 @@ def test_both_names_at_once_change_nothing_and_are_told_with_the_way_out(mounted
     look(folder)
 
     assert folder.rules == before
-    assert "are both there" in folder.complaint
+    assert "both exist" in folder.complaint
     assert "then delete trust.yaml" in folder.complaint
     assert looked(mounted.folder).rules is None, "a manager that starts does not choose either"
 
@@ -274,7 +274,7 @@ def test_rules_that_are_gone_for_a_moment_count_on(mounted: MountedRules) -> Non
         look(folder)
         assert mode_of(folder) is TrustMode.ENFORCE
         assert (
-            "trust.yaml of ConfigMap sked-trust is gone, and counts for 60 s from when it went"
+            "trust.yaml of ConfigMap sked-trust is gone; its rules apply for 60 s after it disappeared"
             in folder.complaint
         )
 

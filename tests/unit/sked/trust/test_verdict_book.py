@@ -180,8 +180,8 @@ def made(
     [
         ("import time; time.sleep(600)", 1, "it did not end within 1 s"),
         # these end by themselves, however busy the machine is
-        ("import os; os.abort()", 60, "it ended by signal 6"),
-        ("print('nonsense')", 60, "its answer is not one"),
+        ("import os; os.abort()", 60, "it was ended by signal 6"),
+        ("print('nonsense')", 60, "its answer cannot be understood"),
         ("meal = [bytearray(1 << 20) for _ in range(200)]", 60, "it ended with code 1"),
     ],
 )

@@ -8,13 +8,14 @@ from schedkit.cli import Verb, VerbGroup
 
 VERBS = {
     "show": Verb(
-        "schedkit.schedctl.verbs.catalog.show:command", "Show which catalogs count, or one scheduler."
+        "schedkit.schedctl.verbs.catalog.show:command", "Show the catalogs in use, or one scheduler."
     ),
     "update": Verb(
-        "schedkit.schedctl.verbs.catalog.update:command", "Keep a newer catalog above the shipped one."
+        "schedkit.schedctl.verbs.catalog.update:command",
+        "Keep a newer catalog that overrides the shipped catalog.",
     ),
     "publish": Verb(
-        "schedkit.schedctl.verbs.catalog.publish:command", "Store a catalog in a registry, for others."
+        "schedkit.schedctl.verbs.catalog.publish:command", "Check a catalog, and store it in a registry."
     ),
 }
 

@@ -20,11 +20,11 @@ class Listing(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--wide", is_flag=True, help="Also what is known about each.")
+@click.option("--wide", is_flag=True, help="Also show what is known about each scheduler.")
 @click.pass_obj
 @answering
 def command(settings: Settings, *, wide: bool) -> Answer:
-    """List the schedulers of the catalog, one name per line."""
+    """List the schedulers in the catalog, one name per line."""
     listing = Listing(schedulers=tuple(facts(listed) for listed in wiring.catalog(settings).values()))
     return Answer(listing, [_table(listing)] if wide else [each.name for each in listing.schedulers])
 

@@ -30,12 +30,12 @@ class CatalogPublished(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--image", required=True, metavar="REFERENCE", help="What it is called there, with its tag.")
-@click.option("--to", metavar="oci:FOLDER", help="An OCI layout to keep it in, instead of its registry.")
+@click.option("--image", required=True, metavar="REFERENCE", help="Name for the catalog, with a tag.")
+@click.option("--to", metavar="oci:FOLDER", help="Store it in this OCI layout, not in its registry.")
 @click.pass_obj
 @answering
 def command(settings: Settings, file: Path, image: str, to: str | None) -> Answer:
-    """Store a catalog in a registry, once it was found to be one. Sign its digest afterwards."""
+    """Check a catalog, and store it in a registry. Sign its digest afterwards."""
     reference = parse_new_image(image)
     require_layout(to)
     text = catalog_files.read_file(file)

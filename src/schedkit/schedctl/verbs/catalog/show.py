@@ -38,14 +38,14 @@ class CatalogShown(Result, frozen=True, kw_only=True):
 @click.pass_obj
 @answering
 def command(settings: Settings, name: str | None) -> Answer:
-    """Show which catalogs count or, with NAME, what they know about that scheduler."""
+    """Show the catalogs in use or, with NAME, what they know about that scheduler."""
     layers = wiring.layers(settings)
     found = tuple(_layer(layer) for layer in layers)
     if name is None:
         return Answer(CatalogShown(layers=found), _text(found))
     listed = choose(stack(layers), name)
     if listed is None:
-        raise UnknownName(f"{name!r} is an image, not a name of the catalog. `schedctl info` looks at images")
+        raise UnknownName(f"{name!r} is an image, not a name in the catalog. `schedctl info` shows images")
     known = facts(listed)
     shown = Fields([("Name", known.name), ("Image", known.image), *rows(known)])
     return Answer(CatalogShown(layers=found, scheduler=known), [shown])

@@ -38,19 +38,19 @@ class CatalogUpdated(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("source", metavar="PATH|URL|REFERENCE")
-@click.option("--sha256", metavar="HEX", help="Believe the catalog because it has this checksum.")
+@click.option("--sha256", metavar="HEX", help="Accept the catalog only with this checksum.")
 @trust_policy_option
 @click.pass_obj
 @answering
 def command(settings: Settings, source: str, sha256: str | None, trust_policy: str | None) -> Answer:
-    """Keep a newer catalog above the shipped one: from a registry, a file, or a URL.
+    """Keep a newer catalog that overrides the shipped catalog: from a registry, a file, or a URL.
 
-    A catalog says which images names stand for, so it must be believed for a reason: in a registry because
-    somebody signed it who is trusted, elsewhere because its checksum is known.
+    A catalog decides which image a name stands for, so it must be proved to be genuine: in a registry by the
+    signature of a trusted signer, elsewhere by its checksum.
     """
     copy = catalog_files.kept(os.environ)
     refuse_login(source)
-    with attempting(f"take the catalog from {source}"):
+    with attempting(f"fetch the catalog from {source}"):
         reference = as_reference(source)
         if reference is not None and sha256 is None:
             fetched = _fetch_signed(settings, reference, read_trust(trust_policy))
@@ -68,7 +68,7 @@ def command(settings: Settings, source: str, sha256: str | None, trust_policy: s
 def _undated(fetched: _Fetched) -> list[str]:
     if fetched.verified is None or fetched.verified.time is not None:
         return []
-    return ["nobody who is trusted says when this catalog was signed: an older one would not be noticed"]
+    return ["no trusted source says when this catalog was signed: an older catalog would not be noticed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +112,23 @@ def as_reference(source: str) -> Reference | None:
 def _require(found: str, wanted: str | None) -> None:
     if wanted is None:
         raise Problem(
-            "the catalog is not believed",
-            why="nothing says that it is genuine",
-            remedy=f"compare its checksum with what its publisher says, then repeat with --sha256 {found}",
+            "the catalog is not accepted",
+            why="nothing proves that it is genuine",
+            remedy=f"compare its checksum with its publisher's, then repeat with --sha256 {found}",
         )
     if found != wanted.lower().removeprefix("sha256:"):
-        raise Problem("the catalog is not the one that was meant", why=f"its sha256 is {found}")
+        raise Problem("the catalog does not have the given checksum", why=f"its sha256 is {found}")
 
 
 def refuse_older(now: str | None, kept: Provenance | None) -> None:
     """A registry could serve an old catalog, which was genuine once, to bring back what it pointed to."""
     before = kept.signed if kept else None
     if before and (now is None or now < before):
-        when = f"it was signed {now}" if now else "nobody who is trusted says when it was signed"
+        when = f"it was signed {now}" if now else "no trusted source says when it was signed"
         raise Problem(
-            "the catalog is older than the one that is kept, or may be",
-            why=f"{when}, and the kept one {before}",
-            remedy="to take it all the same, give its --sha256",
+            "the catalog is or may be older than the kept catalog",
+            why=f"{when}; the kept catalog was signed {before}",
+            remedy="to use it anyway, give its checksum with --sha256",
         )
 
 
@@ -171,7 +171,7 @@ def _text(updated: CatalogUpdated) -> Fields:
             ("Kept as", updated.file),
             ("From", updated.provenance.source),
             ("SHA256", updated.provenance.sha256),
-            ("Signed by", updated.provenance.signer or "nobody; its checksum was given"),
+            ("Signed by", updated.provenance.signer or "not verified; its checksum was given"),
             ("Added", ", ".join(updated.added) or "none"),
             ("Changed", ", ".join(updated.changed) or "none"),
             ("Removed", ", ".join(updated.removed) or "none"),

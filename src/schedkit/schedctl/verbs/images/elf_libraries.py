@@ -40,7 +40,7 @@ def collect(file: Path, program: Program, folders: Sequence[Path]) -> Found:
     wanted = [*program.libraries]
     interpreter = Path(program.interpreter)
     if not interpreter.is_absolute() or ".." in interpreter.parts or len(program.interpreter) > _LONGEST:
-        why = "an image has it at its own place: a whole path without `..`, of at most 90 characters"
+        why = "its path must be absolute, without `..`, and of at most 90 characters"
         raise Problem(f"the interpreter {shown(program.interpreter)} is not packaged", why=why)
     while wanted:
         name = wanted.pop()
@@ -55,7 +55,7 @@ def collect(file: Path, program: Program, folders: Sequence[Path]) -> Found:
 def _find(name: str, program: Program, folders: Sequence[Path]) -> tuple[bytes, tuple[str, ...]]:
     """The first library of that name for the program's platform; a machine may have several platforms'."""
     if "/" in name or len(name) > _LONGEST:
-        why = "the program names it by a path of its builder" if "/" in name else "its name is too long"
+        why = "the program names it by a path, not by a name" if "/" in name else "its name is too long"
         raise Problem(f"the library {shown(name)} is not packaged", why=why)
     for folder in folders:
         if (file := folder / name).is_file():
@@ -63,11 +63,11 @@ def _find(name: str, program: Program, folders: Sequence[Path]) -> tuple[bytes, 
             if library.platform == program.platform:
                 return data, library.libraries
     looked = ", ".join(map(str, folders))
-    remedy = "add the folder that it lies in with another --libraries"
+    remedy = "add its folder with another --libraries"
     raise Problem(f"{name} for {program.platform} was not found", why=f"looked in {looked}", remedy=remedy)
 
 
 def _unnamed(file: Path, program: Program) -> Problem:
     needed = ", ".join((*program.libraries, program.interpreter or ""))
-    remedy = "link it statically, or name the folders that they lie in with --libraries"
-    return Problem(f"{file} needs more than itself", why=f"it is linked to {needed}", remedy=remedy)
+    remedy = "link it statically, or name the folders of its libraries with --libraries"
+    return Problem(f"{file} needs shared libraries", why=f"it is linked to {needed}", remedy=remedy)

@@ -35,13 +35,13 @@ class ImageInfo(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
-@click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
+@click.option("--version", "version", metavar="TAG", help="Use this version, not the catalog's.")
 @click.pass_obj
 @answering
 def command(settings: Settings, image: str, version: str | None) -> Answer:
     """Show a scheduler's labels, platforms, digest and minimum kernel."""
     chosen = choose_image(wiring.catalog(settings), image, version=version)
-    with attempting(f"look at {chosen.reference}"), wiring.source(settings) as source:
+    with attempting(f"inspect {chosen.reference}"), wiring.source(settings) as source:
         inspected = inspect(source, chosen.reference, platform_of(os.uname().machine))
     info = describe(chosen, inspected)
     return Answer(info, text(info))

@@ -39,8 +39,8 @@ class Mirrored(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("images", nargs=-1, required=True, metavar="NAME|IMAGE...", shell_complete=complete_images)
-@click.option("--to", required=True, metavar="REGISTRY[/PREFIX]|oci:FOLDER", help="Where the copies go.")
-@click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
+@click.option("--to", required=True, metavar="REGISTRY[/PREFIX]|oci:FOLDER", help="Where to put the copies.")
+@click.option("--version", "version", metavar="TAG", help="Use this version, not the catalog's.")
 @click.pass_obj
 @answering
 def command(settings: Settings, images: tuple[str, ...], to: str, version: str | None) -> Answer:

@@ -49,24 +49,29 @@ class _Wish:
 
 @click.command()
 @click.argument("programs", nargs=-1, required=True, metavar="PROGRAM...", type=click.Path(path_type=Path))
-@click.option("--image", required=True, metavar="REFERENCE", help="What the image is called, with its tag.")
-@click.option("--to", metavar="oci:FOLDER", help="An OCI layout to keep it in, instead of its registry.")
-@click.option("--name", help="The program's name in the image.  [default: that of its file]")
+@click.option("--image", required=True, metavar="REFERENCE", help="Name for the image, with a tag.")
+@click.option("--to", metavar="oci:FOLDER", help="Store it in this OCI layout, not in its registry.")
+@click.option("--name", help="The program's name in the image.  [default: the file's name]")
 @click.option(
     "--version", "version", metavar="TEXT", help="The program's version.  [default: the image's tag]"
 )
 @click.option("--description", help="One line about the scheduler.")
-@click.option("--documentation", metavar="URL", help="Where it is explained.")
-@click.option("--source", metavar="URL", help="Where its source code is.")
-@click.option("--min-kernel", default="6.12", show_default=True, help="The oldest kernel that it runs on.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Another label.")
-@click.option("--arg", "arguments", multiple=True, metavar="WORD", help="A flag that it starts with.")
+@click.option("--documentation", metavar="URL", help="Page that explains the scheduler.")
+@click.option("--source", metavar="URL", help="Place of the scheduler's source code.")
+@click.option(
+    "--min-kernel",
+    default="6.12",
+    show_default=True,
+    help="The oldest kernel that the scheduler runs on.",
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A further label.")
+@click.option("--arg", "arguments", multiple=True, metavar="WORD", help="A flag to start the program with.")
 @click.option(
     "--libraries",
     multiple=True,
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Where the libraries of a dynamically linked program lie.",
+    help="Folder with libraries of a dynamically linked program.",
 )
 @click.pass_obj
 @answering
@@ -80,9 +85,9 @@ def command(
     arguments: tuple[str, ...],
     **described: str | tuple[str, ...] | None,
 ) -> Answer:
-    """Make an image of a scheduler's program; give one program for each platform.
+    """Make an image from a scheduler's program; give one program for each platform.
 
-    The same programs and labels give the same image, byte by byte.
+    The same programs and labels give the same image, byte for byte.
     """
     reference = parse_new_image(image)
     require_layout(to)
@@ -119,7 +124,7 @@ def _fitting(pattern: re.Pattern[str], text: str, what: str) -> str:
 def _pair(label: str) -> tuple[str, str]:
     key, equals, value = label.partition("=")
     if not (key and equals):
-        raise Problem(f"{label!r} is no label", remedy="write KEY=VALUE")
+        raise Problem(f"{label!r} is not a label", remedy="write KEY=VALUE")
     return key, value
 
 

@@ -30,12 +30,12 @@ class Signature(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
-@click.option("--version", "version", metavar="TAG", help="Another version than the catalog's.")
+@click.option("--version", "version", metavar="TAG", help="Use this version, not the catalog's.")
 @trust_policy_option
 @click.pass_obj
 @answering
 def command(settings: Settings, image: str, version: str | None, trust_policy: str | None) -> Answer:
-    """Verify that somebody who is trusted signed an image; exits 1 if nobody did."""
+    """Verify that a trusted signer signed an image; exits 1 if not."""
     reference = choose_image(wiring.catalog_for(settings, image), image, version=version).reference
     trust = read_trust(trust_policy)
     with attempting(f"trust {reference}"), wiring.source(settings) as source:

@@ -23,7 +23,7 @@ class Versions(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("image", metavar="NAME|IMAGE", shell_complete=complete_images)
-@click.option("--all", "everything", is_flag=True, help="Also tags that hold signatures.")
+@click.option("--all", "everything", is_flag=True, help="Also list tags that hold signatures.")
 @click.pass_obj
 @answering
 def command(settings: Settings, image: str, *, everything: bool) -> Answer:

@@ -42,20 +42,20 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     "--kernel-config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Check a kernel that does not run yet, by its config.",
+    help="Check a kernel that is not running, by its config.",
 )
 @click.option(
     "--btf",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Check a kernel that does not run yet, by its BTF.",
+    help="Check a kernel that is not running, by its BTF.",
 )
 @click.pass_obj
 @answering
 def command(settings: Settings, image: str | None, kernel_config: Path | None, btf: Path | None) -> Answer:
     """Check whether this machine can run schedulers; exits 1 if it cannot.
 
-    With --kernel-config or --btf the kernel of these files is checked, and nothing of this machine.
+    With --kernel-config or --btf, only the kernel of these files is checked, not this machine.
     """
     needs = _needs_of(settings, image) if image is not None else None
     if kernel_config or btf:

@@ -76,13 +76,15 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
             "-a",
             "--attach",
             is_flag=True,
-            help="Pass on what it reads and writes until its end; exits with its code.",
+            help="Connect input and output to the scheduler until it ends; exits with its exit code.",
         ),
         click.option(
-            "--preset", metavar="NAME", help="Flags of the catalog for a purpose; ARGS come after them."
+            "--preset", metavar="NAME", help="Use the catalog's flags of this name; ARGS follow them."
         ),
         option("least_privilege"),
-        click.option("--wait/--no-wait", default=True, help="Wait until the kernel confirms it, or do not."),
+        click.option(
+            "--wait/--no-wait", default=True, help="Whether to wait until the kernel confirms the scheduler."
+        ),
         option("timeout_s"),
         option("grace_s"),
     )

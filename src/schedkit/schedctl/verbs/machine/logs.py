@@ -20,11 +20,11 @@ from schedkit.schedctl.verbs.machine.ps import no_runtime
 
 @click.command()
 @click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
-@click.option("-f", "--follow", is_flag=True, help="Go on until its end.")
-@click.option("-n", "--tail", type=click.IntRange(min=0), help="Only so many of the last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the scheduler ends.")
+@click.option("-n", "--tail", type=click.IntRange(min=0), help="Show only this many of the last lines.")
 @click.pass_obj
 def command(settings: Settings, container: str | None, tail: int | None, *, follow: bool) -> None:
-    """Show what a scheduler wrote; without an argument the only one there is."""
+    """Show a scheduler's output; without an argument, that of the only scheduler."""
     runtimes = wiring.runtimes(settings)
     with telling_problems():
         look = snapshot.look(wiring.kernel(), runtimes)

@@ -22,7 +22,7 @@ _SHORT_ID = 12
 
 
 _NO_RUNTIME = (
-    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, and where it looked"
+    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, also where schedctl looked"
 )
 
 
@@ -52,7 +52,7 @@ class Processes(Result, frozen=True, kw_only=True):
 @click.pass_obj
 @answering
 def command(settings: Settings) -> Answer:
-    """List the containers of schedkit's, in Podman and in containerd."""
+    """List schedkit's containers, in Podman and in containerd."""
     return answer(snapshot.look(wiring.kernel(), wiring.runtimes(settings)))
 
 
@@ -67,7 +67,7 @@ def answer(look: Snapshot) -> Answer:
 
 def no_runtime(problems: Sequence[str]) -> Problem:
     """What to say when there is nobody to ask."""
-    why = "; ".join(problems) or "there is no socket of either"
+    why = "; ".join(problems) or "neither of them has a socket"
     remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), _NO_RUNTIME)
     return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 

@@ -33,19 +33,25 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, but do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; needed without a terminal.")
 @click.option(
-    "--evict", type=int, default=0, metavar="PID", help="End this process's scheduler, which is not ours."
+    "--evict",
+    type=int,
+    default=0,
+    metavar="PID",
+    help="Also end this process's scheduler, which schedctl did not start.",
 )
 @option("grace_s")
-@click.option("--force", is_flag=True, help="Also where Kubernetes has it, or nobody knows whose it is.")
+@click.option(
+    "--force", is_flag=True, help="Act even if Kubernetes owns the scheduler, or its owner is not known."
+)
 @click.pass_obj
 @answering
 def command(
     settings: Settings, evict: int, grace_s: float, *, dry_run: bool, yes: bool, force: bool
 ) -> Answer:
-    """Go back to the kernel's own scheduler: stop ours, eject an orphan, remove what is left behind."""
+    """Go back to the kernel's own scheduler: stop schedkit's containers, eject orphans, remove leftovers."""
     look = _look(settings)
     plan = decided(plan_reset(look, evicted=evict, is_forced=force))
     if dry_run or not plan.steps:
@@ -55,8 +61,8 @@ def command(
     _confirm(is_sure=yes)
     with lock.exclusive(wiring.LOCK, "reset", tell=tell):
         if plan_reset(_look(settings), evicted=evict, is_forced=force) != plan:
-            why = "the machine is not as it was when the steps were told"
-            raise Problem("nothing was done", why=why, remedy="see what is there now: `schedctl reset` again")
+            why = "the machine has changed since the steps were shown"
+            raise Problem("nothing was done", why=why, remedy="see the new steps: `schedctl reset` again")
         play(plan, Machine(wiring.kernel(), wiring.runtimes(settings), tell, grace_s))
     return answer(plan, _look(settings), is_dry=False)
 
@@ -69,8 +75,8 @@ def _confirm(*, is_sure: bool) -> None:
     if is_sure:
         return
     if not all(each is not None and each.isatty() for each in (sys.stdin, sys.stderr)):
-        why = "nobody can be asked without a terminal"
-        raise Problem("nothing was done", why=why, remedy="if that is what you want, add `--yes`")
+        why = "there is no terminal to ask for confirmation"
+        raise Problem("nothing was done", why=why, remedy="to go on without being asked, add `--yes`")
     if not click.confirm("Go on?", err=True):
         raise Problem("nothing was done", why="you said no")
 
@@ -85,6 +91,7 @@ def answer(plan: Plan, look: Snapshot, *, is_dry: bool) -> Answer:
     last = f"the kernel runs {runs}" if plan.steps else f"nothing to do: the kernel runs {runs}"
     lines = [*(f"would {step}" for step in done.steps), last] if is_dry else [last]
     pinned = (
-        f"a link of {each.ops} is still pinned in a BPF filesystem: remove its file" for each in left.pinned
+        f"a link of {each.ops} is still pinned in a BPF filesystem: remove the link's file"
+        for each in left.pinned
     )
     return Answer(done, lines, warnings=[*look.problems, *left.gaps, *pinned])

@@ -23,7 +23,7 @@ from schedkit.schedctl.verbs.machine.launch import Asked, SchedulerRun, launch_o
 
 @click.command()
 @launch_options
-@click.option("--force", is_flag=True, help="Try although the kernel runs a scheduler already.")
+@click.option("--force", is_flag=True, help="Try even if the kernel already runs a scheduler.")
 @click.pass_obj
 @answering
 def command(settings: Settings, **wishes: Any) -> Answer:  # noqa: ANN401 - click has checked each of them
@@ -51,7 +51,7 @@ def _run(settings: Settings, asked: Asked, done: Callable[[], None]) -> Answer:
 def answer(done: SchedulerRun, warned: list[str]) -> Answer:
     """What runs, and whether the kernel confirmed it."""
     if done.confirmed:
-        words = f"the kernel runs {done.ops}, of container {done.name}"
+        words = f"the kernel runs {done.ops} from container {done.name}"
     else:
         words = f"started {done.name}; `schedctl status` says whether the kernel runs it"
     return Answer(done, [words], warnings=warned)

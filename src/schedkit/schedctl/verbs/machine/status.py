@@ -89,11 +89,11 @@ class StatusShown(TypedDict):
 
 
 @click.command()
-@click.option("-w", "--watch", is_flag=True, help="Go on with a line for each change, until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Go on, and print a line for each change, until Ctrl-C.")
 @click.pass_context
 @answering
 def command(ctx: click.Context, *, watch: bool) -> Answer:
-    """Show what the kernel runs and whose it is; exits 2 when kernel and containers do not agree.
+    """Show which scheduler the kernel runs and who owns it; exits 2 if kernel and containers disagree.
 
     With --watch it exits 0, and -o json prints one object on each line.
     """
@@ -239,7 +239,7 @@ def _text(shown: StatusShown) -> Fields:
 
 def _words_about(left: LeftoverShown) -> str:
     was = {"created": "was prepared and never started", "exited": "has ended"}.get(
-        left["state"], "is of no use"
+        left["state"], "does not run"
     )
     name = left["name"] or left["container_id"][:12]
     return (

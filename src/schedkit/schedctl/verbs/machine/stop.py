@@ -37,11 +37,11 @@ class ContainerStopped(Result, frozen=True, kw_only=True):
 @click.command()
 @click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
 @option("grace_s")
-@click.option("--force", is_flag=True, help="Also where a Kubernetes pod has the scheduler.")
+@click.option("--force", is_flag=True, help="Act even if a Kubernetes pod owns the scheduler.")
 @click.pass_obj
 @answering
 def command(settings: Settings, container: str | None, grace_s: float, *, force: bool) -> Answer:
-    """Stop a scheduler and remove its container; without an argument the only one there is."""
+    """Stop a scheduler and remove its container; without an argument, the only scheduler."""
     kernel, runtimes = wiring.kernel(), wiring.runtimes(settings)
     with lock.exclusive(wiring.LOCK, "stop", tell=tell):
         look = snapshot.look(kernel, runtimes)

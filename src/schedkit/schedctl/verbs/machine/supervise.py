@@ -76,11 +76,11 @@ class SupervisionEnded(Result, frozen=True, kw_only=True):
 @click.pass_obj
 @answering
 def command(settings: Settings, container: str | None, grace_s: float) -> Answer:
-    """Stay with a scheduler until its end, and say why it ended; for service managers.
+    """Watch a scheduler until it ends, and say why it ended; for service managers.
 
-    Exits 0 when somebody stopped it, 1 when the kernel ejected it or its program failed, and 75 when it may
-    still be in the kernel. SIGTERM and Ctrl-C stop it. It is never started again. Without an argument it is
-    the only one there is.
+    Exits 0 when it was stopped on purpose, 1 when the kernel ejected it or its program failed, and 75 when it
+    may still be in the kernel. SIGTERM and Ctrl-C stop the scheduler. It is never started again. Without an
+    argument, the only scheduler is watched.
     """
     with admitting_failures():
         kernel = wiring.kernel()
@@ -91,7 +91,7 @@ def command(settings: Settings, container: str | None, grace_s: float) -> Answer
 
 def stay(supervision: Supervision) -> Ending | None:
     """Stay with a scheduler until its end; None: we were interrupted, and have stopped it."""
-    supervision.tell(f"staying with {supervision.container.name}")
+    supervision.tell(f"watching {supervision.container.name}")
     with interrupted_once():
         try:
             return supervision.await_end()
@@ -108,7 +108,8 @@ def conclude(one: Container, ending: Ending | None) -> Answer:
         raise told
     by_us = ending is None
     ended = SupervisionEnded(name=one.name, id=one.id, driver=one.driver, stopped_by_us=by_us)
-    return Answer(ended, [f"{one.name} was stopped" if by_us else f"somebody stopped {one.name}"])
+    by_others = "" if by_us else " by another user or program"
+    return Answer(ended, [f"{one.name} was stopped{by_others}"])
 
 
 @contextmanager
@@ -167,7 +168,7 @@ def _answered(
         if wait is None:
             return answering, look
         if not is_told:
-            why = "; ".join(look.problems) or look.owner.reason or "there is no socket of any yet"
+            why = "; ".join(look.problems) or look.owner.reason or "no runtime has a socket yet"
             tell(f"waiting for a runtime to answer: {why}")
             is_told = True
         kernel.sleep(wait.seconds)

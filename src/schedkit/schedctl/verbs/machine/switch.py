@@ -49,13 +49,19 @@ class SchedulerSwitched(SchedulerRun, frozen=True, kw_only=True):
 @click.command()
 @launch_options
 @click.option(
-    "--evict", type=int, default=0, metavar="PID", help="End this process's scheduler, which is not ours."
+    "--evict",
+    type=int,
+    default=0,
+    metavar="PID",
+    help="Also end this process's scheduler, which schedctl did not start.",
 )
-@click.option("--force", is_flag=True, help="Also where Kubernetes has it, or an old one may be left.")
+@click.option(
+    "--force", is_flag=True, help="Act even if Kubernetes owns the scheduler, or an old one may be left."
+)
 @click.pass_obj
 @answering
 def command(settings: Settings, evict: int, **wishes: Any) -> Answer:  # noqa: ANN401 - click has checked each of them
-    """Replace the scheduler that runs; if the new one is not attached, the old one comes back."""
+    """Replace the running scheduler; if the new one is not attached, the old one comes back."""
     asked = launching.understand(settings, **wishes)
     with ended_in_order() as done:
         return _switch(settings, asked, evict, done)
@@ -120,14 +126,16 @@ def answer(done: SchedulerSwitched, warned: Sequence[str]) -> Answer:
 
 
 def _words(done: SchedulerSwitched) -> str:
-    runs = f"the kernel runs {done.ops}, of container {done.name}"
+    runs = f"the kernel runs {done.ops} from container {done.name}"
     if not done.changed:
         return f"nothing to do: {runs}, with the same image and options"
     if not done.confirmed:
         return f"started {done.name}; `schedctl status` says whether the kernel runs it"
-    instead = f", instead of {done.previous.name}" if done.previous else "; nothing of ours ran before"
+    instead = f", instead of {done.previous.name}" if done.previous else "; schedkit ran nothing before"
     bound = "at most " if done.gap_source == "observation" else ""
     gap = (
-        "" if done.gap_seconds is None else f"; in between it ran its own for {bound}{done.gap_seconds:.2f} s"
+        ""
+        if done.gap_seconds is None
+        else f"; in between it ran its own scheduler for {bound}{done.gap_seconds:.2f} s"
     )
     return f"{runs}{instead}{gap}"

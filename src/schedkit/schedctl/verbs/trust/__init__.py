@@ -8,7 +8,7 @@ from schedkit.cli import Verb, VerbGroup
 
 VERBS = {
     "show": Verb(
-        "schedkit.schedctl.verbs.trust.show:command", "Show whom this machine trusts, and by whose word."
+        "schedkit.schedctl.verbs.trust.show:command", "Show whom this machine trusts, and by which root."
     ),
     "update": Verb("schedkit.schedctl.verbs.trust.update:command", "Fetch the newest Sigstore root."),
 }
@@ -16,4 +16,4 @@ VERBS = {
 
 @click.group(cls=VerbGroup, verbs=VERBS)
 def group() -> None:
-    """Show whom this machine trusts, and refresh whose word it takes for it."""
+    """Show whom this machine trusts, or update the trusted root."""

@@ -46,7 +46,7 @@ class TrustShown(Result, frozen=True, kw_only=True):
 @trust_policy_option
 @answering
 def command(trust_policy: str | None) -> Answer:
-    """Show who may sign, for which repositories, and by whose word."""
+    """Show who may sign, for which repositories, and by which policy and root."""
     trust = read_trust(trust_policy)
     shown = describe(trust)
     return Answer(shown, text(shown), warnings=trust.warnings)
@@ -97,7 +97,7 @@ def text(shown: TrustShown) -> list[Block]:
         [
             ("Policy", shown.policy),
             ("Fingerprint", shown.fingerprint),
-            ("Log", shown.log or "any that the root knows"),
+            ("Log", shown.log or "any log that the root knows"),
             (
                 "Root",
                 f"{shown.root.source}{age}: {shown.root.authorities} authorities, {shown.root.logs} logs",
@@ -105,7 +105,7 @@ def text(shown: TrustShown) -> list[Block]:
         ]
     )
     if not shown.signers:
-        return [head, "", "Nobody is trusted."]
+        return [head, "", "No signer is trusted."]
     rows = [
         (each.repositories, each.kind, each.who, each.issuer or "-", _source(each)) for each in shown.signers
     ]

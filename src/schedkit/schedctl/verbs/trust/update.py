@@ -31,20 +31,21 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--url", default=root_files.SIGSTORE, show_default=True, help="The Sigstore's TUF repository.")
+@click.option("--url", default=root_files.SIGSTORE, show_default=True, help="TUF repository of a Sigstore.")
 @click.option(
     "--root",
     "first_root",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The TUF root of another Sigstore than the public one.",
+    help="TUF root of a Sigstore other than the public Sigstore.",
 )
 @click.pass_obj
 @answering
 def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
-    """Fetch the newest Sigstore root, verified from the one that is known.
+    """Fetch the newest Sigstore root, and verify it with the known root.
 
-    The public one counts from then on. That of another Sigstore counts for policies that name its file.
+    The root of the public Sigstore is used from then on. The root of another Sigstore is used only by
+    policies that name its file.
     """
     folder = root_folder_of(os.environ, url)
     before = root_files.current(folder, source=url)
@@ -62,10 +63,8 @@ def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
 
 
 def _not_refreshed(error: UpdateFailed) -> Problem:
-    remedy = (
-        "see whether this machine has a network, or a proxy (HTTPS_PROXY); an old root verifies as before"
-    )
-    return Problem("the root was not refreshed; the one in use stays", why=in_words(error), remedy=remedy)
+    remedy = "check this machine's network, or its proxy (HTTPS_PROXY); the old root verifies as before"
+    return Problem("the root was not updated; the current root stays", why=in_words(error), remedy=remedy)
 
 
 def _describe(before: DatedRoot, now: DatedRoot, folder: Path) -> TrustUpdated:

@@ -136,7 +136,7 @@ def test_status_agrees_with_reset_about_what_an_ended_container_left_in_the_kern
     shown = json.loads(render(status.answer(look, "podman"), "json"))
 
     assert (shown["status"], shown["owner"]["kind"]) == ("orphaned-kernel-state", "managed")
-    assert shown["next"] == "end what is left of it: `schedctl reset`"
+    assert shown["next"] == "end that process: `schedctl reset`"
 
 
 def test_nobody_is_asked_why_where_all_is_well() -> None:
@@ -290,7 +290,7 @@ def test_doctor_is_the_golden_one() -> None:
 
 
 def test_doctor_fails_with_what_blocks_and_says_what_to_do() -> None:
-    answer = diagnosis(problem="nobody listens there")
+    answer = diagnosis(problem="no program listens there")
     said = json.loads(render(answer, "json"))
 
     assert answer.exit_code is ExitCode.FAILED
@@ -400,10 +400,10 @@ def test_a_change_is_answered_as_the_golden_file_has_it(verb: str, form: Format)
 @pytest.mark.parametrize(
     ("different", "words"),
     [
-        ({"changed": False}, "nothing to do: the kernel runs lavd, of container scx_lavd, with the same"),
+        ({"changed": False}, "nothing to do: the kernel runs lavd from container scx_lavd, with the same"),
         ({"confirmed": False, "ops": None}, "started scx_lavd; `schedctl status` says whether"),
-        ({"previous": None}, "the kernel runs lavd, of container scx_lavd; nothing of ours ran before"),
-        ({"gap_source": "observation"}, "its own for at most 0.12 s"),
+        ({"previous": None}, "the kernel runs lavd from container scx_lavd; schedkit ran nothing before"),
+        ({"gap_source": "observation"}, "its own scheduler for at most 0.12 s"),
     ],
 )
 def test_a_switch_says_what_it_did(different: dict[str, Any], words: str) -> None:
@@ -495,7 +495,7 @@ def test_capabilities_that_nobody_knows_are_a_warning_where_others_are_taken_awa
         return container_spec.warnings(chosen, order, UNLABELLED, Path("/nowhere"))
 
     assert told(known, least) == told(LISTED, Order()) == []
-    assert told(unlisted, least)[0].startswith("which capabilities fifo needs is not known")
+    assert told(unlisted, least)[0].startswith("the capabilities that fifo needs are not known")
     assert "CAP_BPF and CAP_PERFMON" in told(LISTED, least)[0]
 
 
@@ -577,7 +577,7 @@ def test_who_runs_it_where_nothing_can_be_traced_is_told_before_it_fails(tmp_pat
 
     [told] = container_spec.warnings(chosen, Order(), UNLABELLED, tmp_path)
 
-    assert told.startswith("scx_lavd reads what the kernel can trace")
+    assert told.startswith("scx_lavd reads /sys/kernel/tracing")
     assert "`mount -t tracefs tracefs /sys/kernel/tracing`" in told
 
 

@@ -189,7 +189,7 @@ def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named
     with pytest.raises(Problem, match="fifo was not stopped") as met:
         watched.stop()
 
-    assert "Podman does not answer; the kernel still runs fifo, of container fifo" in met.value.why
+    assert "Podman does not answer; the kernel still runs fifo from container fifo" in met.value.why
 
 
 def test_a_stranger_with_the_number_of_our_program_is_not_stayed_with(machine: Machine) -> None:
