@@ -40,7 +40,7 @@ class Listener:
         return self._socket.fileno()
 
     def announcements(self, *, timeout_s: float) -> Iterator[Announcement]:
-        """Those of sched_ext that arrive before the time is over, and where some were lost, that."""
+        """Announcements of sched_ext until the time is over, and `LOST` where the socket dropped some."""
         deadline = time.monotonic() + timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             self._socket.settimeout(left_s)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from schedkit.oci.registry.client import Registry
     from schedkit.oci.registry.download import Downloads
     from schedkit.runtimes.port import Runtime
-    from schedkit.schedctl.change.this_kernel import Kernel
+    from schedkit.schedctl.change.kernel_port import Kernel
 
 ROOT = Path("/")  # of the machine whose kernel is looked at
 LOCK = Path("/run/schedctl.lock")

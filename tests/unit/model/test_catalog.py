@@ -136,7 +136,9 @@ def test_what_was_written_is_read_back() -> None:
         pytest.param(b'{"a": {"imageURI": "A B"}}', "a: expected `str` matching regex", id="no reference"),
         pytest.param(b'{"a": 3}', "a: expected `object`, got `int`", id="no object"),
         pytest.param(b'{"../a": {"imageURI": "a/b"}}', "'../a' is not a valid name", id="a path as a name"),
-        pytest.param(b'{"a\\n": {"imageURI": "a/b"}}', r"'a\n' is not a valid name", id="a name with a line break"),
+        pytest.param(
+            b'{"a\\n": {"imageURI": "a/b"}}', r"'a\n' is not a valid name", id="a name with a line break"
+        ),
         pytest.param(catalog(descripton="x"), "did you mean 'description'?", id="a mistyped field"),
         pytest.param(
             catalog(needs={"hostPid": True}), "did you mean 'hostPID'?", id="a mistyped field inside"

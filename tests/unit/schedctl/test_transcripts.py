@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.builders.transcripts import Transcript
+from rig.builders.transcripts import ATTACHING_S, Transcript
 from rig.runtimes.fakeruntime import Program
 from schedkit.model.host.actions import Plan
 from schedkit.model.host.containers import Container
@@ -103,6 +103,26 @@ def supervision_until_somebody_stops_it() -> Transcript:
     return transcript
 
 
+def supervision_through_a_switch_that_fails() -> Transcript:
+    transcript = Transcript("schedctl supervise: somebody's switch fails, and brings scx_fifo back")
+
+    def begin() -> None:
+        transcript.note("somebody", "switches to another, which fails, and starts scx_fifo again")
+        transcript.runtime.stop("scx_fifo", grace_s=10)
+        transcript.runtime.hooks["inspect scx_fifo"] = go_back
+
+    def go_back() -> None:
+        """Before our turn comes: a supervisor waits until nobody changes anything."""
+        del transcript.runtime.hooks["inspect scx_fifo"]
+        transcript.runtime.start("scx_fifo")
+        transcript.kernel.sleep(ATTACHING_S)
+
+    transcript.kernel.after(30, begin)
+    transcript.kernel.after(120, lambda: transcript.runtime.stop("scx_fifo", grace_s=10))
+    stay(transcript)
+    return transcript
+
+
 @pytest.mark.parametrize(
     "played",
     [
@@ -110,6 +130,7 @@ def supervision_until_somebody_stops_it() -> Transcript:
         switch_with_its_way_back,
         switch_that_the_kernel_undoes,
         supervision_through_an_eject_and_a_restart,
+        supervision_through_a_switch_that_fails,
         supervision_until_somebody_stops_it,
     ],
 )

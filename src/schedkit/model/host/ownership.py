@@ -10,8 +10,9 @@ attached. That follows from three facts:
    names prove nothing.
 3. A map that is registered without a link stays so after its loader's end, and even after its ejection.
 
-Where these leave more than one answer, or where something could not be looked at, the owner is unknown. One
-case is not told apart: who keeps an old link of a map that a pinned link attached again passes for its owner.
+Where these leave more than one answer, or where something could not be looked at, the owner is unknown.
+Known gap: if a pinned link attaches a map again, a process that still holds an older link of that map is
+reported as the owner.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Place(NamedTuple):
     container_id: str = ""
     pod_uid: str = ""
     unit: str = ""
-    driver: str = ""  # of the runtime that is asked whether the container is ours; empty: no such may be
+    driver: str = ""  # runtime to ask whether the container is ours; empty: neither can have created it
     is_users_unit: bool = False  # the unit is one of a user's own systemd
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from schedkit.model.host.actions import Action, Discard, Eject, Refused
+from schedkit.model.host.actions import Action, Discard, Eject, Plan, Refused
 from schedkit.model.host.attachment import Course, has_stayed, judge_start, left_in_kernel, outlives
 from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.owners import OwnerKind, attribute
@@ -245,6 +245,25 @@ def plan_end(
         return (*ejection, Discard(container))
     plan = plan_stop(snapshot._replace(containers=(container,)), container, is_forced=True)
     return plan if isinstance(plan, Refused) else (*plan.steps[:-1], *ejection, *plan.steps[-1:])
+
+
+def plan_removal(
+    watched: Watched, snapshot: Snapshot, found: Container | None, *, is_alive: bool
+) -> Plan | Refused:
+    """What removes it; `found` is what its runtime has of it, None where that has nothing, or is silent."""
+    one = found if found and found.is_running else watched.gone(is_alive=is_alive)
+    steps = plan_end(snapshot, one, watched.proved)
+    if isinstance(steps, Refused):
+        return steps
+    return Plan(tuple(each for each in steps if found or not isinstance(each, Discard)))
+
+
+def plan_rest(watched: Watched, snapshot: Snapshot, *, is_alive: bool) -> Plan | Refused:
+    """What ends that which outlives it all the same: only after its end it shows that a link is pinned."""
+    steps = plan_end(snapshot, watched.gone(is_alive=is_alive), watched.proved)
+    if isinstance(steps, Refused):
+        return steps
+    return Plan(tuple(each for each in steps if isinstance(each, Eject)))
 
 
 def find_left(snapshot: Snapshot, container: Container, proved: Snapshot | None = None) -> Refused | None:

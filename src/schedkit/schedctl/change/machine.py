@@ -13,7 +13,7 @@ from schedkit.model.host.containers import Container
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
-from schedkit.schedctl.change.this_kernel import Kernel
+from schedkit.schedctl.change.kernel_port import Kernel
 from schedkit.schedctl.settings.table import GRACE_S, TIMEOUT_S
 
 

@@ -16,7 +16,7 @@ from schedkit.schedctl.settings.table import DRIVERS
 
 if TYPE_CHECKING:
     from schedkit.runtimes.port import Runtime
-    from schedkit.schedctl.change.this_kernel import Kernel
+    from schedkit.schedctl.change.kernel_port import Kernel
 
 _POLL_S = 0.05
 

@@ -21,8 +21,8 @@ from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import LogReading, last_words, unwanted_exits
 from schedkit.model.kernel.sched_ext import State
 from schedkit.runtimes.errors import ContainerRuntimeError
+from schedkit.schedctl.change.kernel_port import Kernel, Life
 from schedkit.schedctl.change.machine import Machine
-from schedkit.schedctl.change.this_kernel import Kernel, Life
 from schedkit.schedctl.change.why_detached import written
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.problems.refusals import problem

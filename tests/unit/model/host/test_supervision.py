@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedkit.model.host.actions import Action, AwaitRelease, Discard, Eject, EndProcess, Stop
+from schedkit.model.host.actions import Action, AwaitRelease, Discard, Eject, EndProcess, Plan, Stop
 from schedkit.model.host.attachment import Course, outlives
 from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.containers import Exit as ProgramExit
@@ -31,6 +31,8 @@ from schedkit.model.host.supervision import (
     look_again,
     may_be_attached,
     plan_end,
+    plan_removal,
+    plan_rest,
     step,
 )
 from schedkit.model.kernel.log import Exit, ExitKind, LogReading
@@ -146,6 +148,22 @@ def test_what_has_outlived_its_program_is_ejected_if_it_was_proved_to_be_ours(
 
     assert plan_end(LEFT, ENDED, proved) == (*ejection, Discard(ENDED))
     assert plan_end(LEFT, OURS, proved) == (Stop(OURS), AwaitRelease(OURS), *ejection, Discard(OURS))
+
+
+def test_a_container_that_its_runtime_does_not_have_is_not_removed_but_ended() -> None:
+    watched = Watched(OURS, proved=PROVED)
+
+    assert plan_removal(watched, LEFT, None, is_alive=False) == Plan((Eject(),))
+    assert plan_removal(watched, LEFT, ENDED, is_alive=False) == Plan((Eject(), Discard(ENDED)))
+    assert plan_removal(watched, PROVED, OURS, is_alive=True) == Plan(
+        (Stop(OURS), AwaitRelease(OURS), Eject(), Discard(OURS))
+    )
+
+
+def test_what_shows_only_after_its_end_to_outlive_it_is_ejected_and_nothing_else() -> None:
+    assert plan_rest(Watched(OURS, proved=PROVED), LEFT, is_alive=False) == Plan((Eject(),))
+    assert plan_rest(Watched(OURS), LEFT, is_alive=False) == Plan(())
+    assert plan_rest(Watched(OURS, proved=PROVED), Snapshot(DISABLED), is_alive=False) == Plan(())
 
 
 def test_a_kernel_that_does_not_count_attachments_is_judged_by_the_map() -> None:

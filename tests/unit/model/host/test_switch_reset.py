@@ -172,7 +172,9 @@ def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
         pytest.param(host(KUBERNETES), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
         pytest.param(host(ORPHAN), "runs fifo already", "schedctl reset", id="nobody's"),
         pytest.param(host(UNKNOWN, OURS), "runs fifo already", "status", id="of unknown owner"),
-        pytest.param(host(seen(State.ENABLING), OURS), "changing schedulers", "try again", id="a moving kernel"),
+        pytest.param(
+            host(seen(State.ENABLING), OURS), "changing schedulers", "try again", id="a moving kernel"
+        ),
         pytest.param(
             host(MINE, OURS, left=(STRANGER,)), "process 99 ", "schedctl reset", id="an old one lingers"
         ),

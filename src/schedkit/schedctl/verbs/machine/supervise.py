@@ -7,12 +7,12 @@ It never starts anything: what a human or the kernel ended stays ended. What eac
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import click
 
-from schedkit.model.host.actions import Action, Discard, Eject, Plan, Refused
+from schedkit.model.host.actions import Refused
 from schedkit.model.host.attachment import Course
 from schedkit.model.host.containers import Container
 from schedkit.model.host.run_stop import choose
@@ -33,7 +33,8 @@ from schedkit.model.host.supervision import (
     hear,
     is_idle,
     look_again,
-    plan_end,
+    plan_removal,
+    plan_rest,
     step,
     with_last_words,
 )
@@ -45,10 +46,10 @@ from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import lock, snapshot
+from schedkit.schedctl.change.kernel_port import Kernel
 from schedkit.schedctl.change.machine import Machine
 from schedkit.schedctl.change.player import play
 from schedkit.schedctl.change.signals import interrupted_once
-from schedkit.schedctl.change.this_kernel import Kernel
 from schedkit.schedctl.change.why_detached import joined
 from schedkit.schedctl.completions import complete_containers
 from schedkit.schedctl.problems.problem import ExitCode, Problem, explain
@@ -271,19 +272,16 @@ class Supervision:
 
     def _remove(self, found: Container | None) -> None:
         """Also what is left of one whose container is gone."""
-        plan = self._plan_end(found if found and found.is_running else self._gone)
-        self._play(plan if found else [each for each in plan if not isinstance(each, Discard)])
-        # only now it shows that a link is pinned, and outlives its program
-        self._play([each for each in self._plan_end(self._gone) if isinstance(each, Eject)])
-
-    def _plan_end(self, container: Container) -> Sequence[Action]:
-        return decided(plan_end(snapshot.settled(self._kernel), container, self._watched.proved))
-
-    def _play(self, steps: Sequence[Action]) -> None:
-        play(Plan(tuple(steps)), self._machine)
+        seen = snapshot.settled(self._kernel)
+        removal = plan_removal(self._watched, seen, found, is_alive=self._life.is_going_on)
+        play(decided(removal), self._machine)
+        seen = snapshot.settled(self._kernel)
+        rest = plan_rest(self._watched, seen, is_alive=self._life.is_going_on)
+        play(decided(rest), self._machine)
 
     def _left(self) -> Refused | None:
-        return find_left(snapshot.settled(self._kernel), self._gone, self._watched.proved)
+        gone = self._watched.gone(is_alive=self._life.is_going_on)
+        return find_left(snapshot.settled(self._kernel), gone, self._watched.proved)
 
     def _found(self) -> Container | None:
         try:
@@ -299,10 +297,6 @@ class Supervision:
                 return False
             self._kernel.sleep(POLL_S)
         return True
-
-    @property
-    def _gone(self) -> Container:
-        return self._watched.gone(is_alive=self._life.is_going_on)
 
 
 def _told(left: Refused | None) -> str:
