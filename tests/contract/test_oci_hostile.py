@@ -164,7 +164,9 @@ def test_the_honest_answer_that_all_others_differ_from_is_accepted(client: Regis
         pytest.param(
             always(answer(403, b'{"errors":[{"message":"no"}]}')), Unauthorized, "403: 'no'", id="forbidden"
         ),
-        pytest.param(always(answer(418)), Intercepted, "answered 418, but not as", id="an odd status"),
+        pytest.param(
+            always(answer(418)), Intercepted, "answered 418, but not like a registry", id="an odd status"
+        ),
         pytest.param(always(answer(400, OWN_WORDS)), Refused, "answered 400: 'no'$", id="its own refusal"),
         pytest.param(
             always(answer(400, OWN_CODE)), Refused, "answered 400: 'UNSUPPORTED'$", id="its own code"

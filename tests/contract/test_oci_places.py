@@ -211,7 +211,7 @@ def test_an_error_names_what_the_mirrors_said(server: Server, other: Server) -> 
         client.resolve(tagged(server))
 
     assert server.host in str(refusal.value)
-    assert f"its mirrors: {other.host} answered 404" in str(refusal.value)
+    assert f"its mirrors failed: {other.host} answered 404" in str(refusal.value)
 
 
 def test_a_mirror_without_signatures_does_not_hide_those_of_the_origin(server: Server, other: Server) -> None:
