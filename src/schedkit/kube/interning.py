@@ -17,6 +17,8 @@ from msgspec import inspect
 Share: TypeAlias = Callable[[Any], Any]
 # So many different parts of one type are known at a time; a fleet has more only of those that nobody shares.
 _KNOWN_PARTS = 1024
+# Longer parts are shared with nobody: a pool keeps what it knows, and tenants write what is in it.
+_LONGEST_PART = 512  # characters in all its strings
 
 
 def sharing(kind: type) -> Callable[[Any], None]:
@@ -68,15 +70,32 @@ def _is_constant(info: inspect.Type, inside: set[type]) -> bool:
 
 
 def _pool() -> Share:
-    """One value for all equal ones, of the last so many different ones."""
+    """One value for all equal ones, of the last so many different ones that are short."""
     pool: dict[Hashable, Hashable] = {}
 
     def share(value: Hashable) -> Hashable:
+        known = pool.get(value)
+        if known is not None:
+            return known
+        if _length(value) > _LONGEST_PART:
+            return value
         if len(pool) > _KNOWN_PARTS:
             pool.clear()
         return pool.setdefault(value, value)
 
     return share
+
+
+def _length(value: object) -> int:
+    """How many characters all strings in it have."""
+    match value:
+        case str():
+            return len(value)
+        case tuple():
+            return sum(map(_length, value))
+        case msgspec.Struct():
+            return sum(_length(getattr(value, name)) for name in value.__struct_fields__)
+    return 0
 
 
 def _then(first: Share, second: Share) -> Share:

@@ -128,6 +128,16 @@ def test_equal_parts_that_never_change_are_one_and_others_are_not() -> None:
     assert _kept(wholes, {"metadata": meta, "part": {"names": ["d"]}}).part == Part(("d",))
 
 
+def test_what_is_long_is_shared_with_nobody_because_whoever_remembers_it_would_keep_it() -> None:
+    wholes = Resource("example.com", "v1", "wholes", "Whole", Whole)
+    body = {"metadata": {"name": "x", "resourceVersion": "1"}, "part": {"names": ["a" * 400, "b" * 400]}}
+    first, second = (_kept(wholes, body) for _ in range(2))
+
+    assert first.part == second.part
+    assert first.part is not second.part
+    assert first.part.names is not second.part.names
+
+
 class Settings(msgspec.Struct, frozen=True):
     metadata: Metadata | None = None
     names: tuple[str, ...] = ()
