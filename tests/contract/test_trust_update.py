@@ -189,6 +189,17 @@ def test_another_repository_than_the_known_one_is_not_believed(
         update(folder, TODAY, downloads, url=url, first_root=Repository(tmp_path / "another").first_root)
 
 
+def test_an_empty_first_root_does_not_mean_the_public_one(
+    repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
+) -> None:
+    repository.publish(newer)
+
+    with pytest.raises(UpdateFailed):
+        update(folder, TODAY, downloads, url=url, first_root=b"")
+
+    assert not (folder / "metadata/root_history").exists()
+
+
 def test_an_update_that_others_could_have_written_is_not_in_use(
     repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
 ) -> None:

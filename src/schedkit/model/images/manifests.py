@@ -179,17 +179,33 @@ def _fits(offered: Platform, wanted: Platform) -> bool:
 
 
 def _refuse_ambiguous(tree: Mapping[str, Any], media_type: str, *, foreign: tuple[str, ...]) -> None:
-    twice = strictjson.repeated(name.casefold() for name in tree)
-    if twice is not None:  # some readers take `Layers` for `layers`
+    """Some readers take `Layers` for `layers`: what they would see must be what we see."""
+    twice = _twice_in_other_capitals(tree)
+    if twice is not None:
         raise InvalidDocument(f"the manifest has {shown(twice)} twice, with different capitals")
-    own = tree.get("mediaType")
+    names = {name.casefold(): name for name in tree}
+    own = tree.get(names.get("mediatype", ""))
     if own is not None and own != media_type:
         raise InvalidDocument(
             f"the manifest calls itself {shown(str(own))}, but was served as {media_type!r}"
         )
-    both = [name for name in foreign if name in tree]
+    both = [name for name in foreign if name.casefold() in names]
     if both:
         raise InvalidDocument(f"the manifest was served as {media_type!r}, but has {both[0]!r}")
+
+
+def _twice_in_other_capitals(value: object) -> str | None:
+    """A name that an object has twice but for its capitals; None: no object has. Annotations are free."""
+    if isinstance(value, list):
+        inside = value
+    elif isinstance(value, dict):
+        twice = strictjson.repeated(name.casefold() for name in value)
+        if twice is not None:
+            return twice
+        inside = [part for name, part in value.items() if name != "annotations"]
+    else:
+        return None
+    return next((found for each in inside if (found := _twice_in_other_capitals(each)) is not None), None)
 
 
 def _refuse_crowd(entries: tuple[Descriptor, ...]) -> None:

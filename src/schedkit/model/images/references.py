@@ -180,7 +180,7 @@ class Platform(msgspec.Struct, frozen=True, order=True):
 
 
 MediaType = Annotated[
-    str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][-a-zA-Z0-9!#$&^_.+]*/[-a-zA-Z0-9!#$&^_.+]+$", max_length=255)
+    str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][-a-zA-Z0-9!#$&^_.+]*/[-a-zA-Z0-9!#$&^_.+]+\Z", max_length=255)
 ]
 Size = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 

@@ -38,10 +38,12 @@ def update(
 
     `first_root` is the TUF root of another Sigstore than the public one, for its `url`.
     """
+    # an empty root is a mistake of whoever names it, and refused: it does not mean the public one
+    trusted = root_files.embedded_file("root.json") if first_root is None else first_root
     try:
         guarded.make_folder(folder)
         with within(_LONGEST_S):
-            data = _fetched(folder, downloads, url, first_root or root_files.embedded_file("root.json"))
+            data = _fetched(folder, downloads, url, trusted)
         parse_root(data)
         updated = DatedRoot(data, Origin(today, url))
         whole.write_whole(folder / TRUSTED_ROOT, [data])

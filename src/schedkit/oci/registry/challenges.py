@@ -20,7 +20,8 @@ _LONGEST_CHALLENGE = 4096
 LARGEST_TOKEN_ANSWER = 64 * 1024
 _TOKEN = re.compile(r"[\x21-\x7e]{1,32768}")
 _CHALLENGE = re.compile(r"(?:^|,)\s*(basic|bearer)\b(.*)", re.DOTALL | re.IGNORECASE)
-_PARAMETER = re.compile(r'([a-zA-Z_]+)="((?:[^"\\]|\\.)*)"|([a-zA-Z_]+)=([^\s",]+)')
+# a name is looked for at its beginning alone: from each of its letters on, it would take quadratic time
+_PARAMETER = re.compile(r'(?<![a-zA-Z_])(?:([a-zA-Z_]+)="((?:[^"\\]|\\.)*)"|([a-zA-Z_]+)=([^\s",]+))')
 
 
 class Login(msgspec.Struct, frozen=True):

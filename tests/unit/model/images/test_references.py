@@ -276,6 +276,27 @@ def test_depth_is_counted_where_it_is_depth() -> None:
         pytest.param(
             _manifest(layers=[], Layers=[]), manifests.IMAGE_MANIFEST, "'layers' twice", id="in other letters"
         ),
+        pytest.param(
+            _manifest(Manifests=[]), manifests.IMAGE_MANIFEST, "has 'manifests'", id="both, in other letters"
+        ),
+        pytest.param(
+            _manifest(MediaType=manifests.IMAGE_INDEX),
+            manifests.IMAGE_MANIFEST,
+            "calls itself",
+            id="by its own word, in other letters",
+        ),
+        pytest.param(
+            _manifest(config={"mediaType": "a/b", "digest": SHA, "DIGEST": SHA, "size": 1}),
+            manifests.IMAGE_MANIFEST,
+            "'digest' twice",
+            id="in other letters, further inside",
+        ),
+        pytest.param(
+            _manifest(config={"mediaType": "a/b\n", "digest": SHA, "size": 1}),
+            manifests.IMAGE_MANIFEST,
+            "mediaType",
+            id="a line's end after a media type",
+        ),
         pytest.param(_manifest(), "text/html", "neither", id="served as nothing known"),
         pytest.param(
             _manifest(schemaVersion=1), manifests.IMAGE_MANIFEST, "schemaVersion", id="an old version"

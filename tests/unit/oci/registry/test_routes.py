@@ -224,6 +224,15 @@ def test_a_challenge_is_understood(header: str, challenge: Challenge) -> None:
     assert parse_challenge(header, host="r") == challenge
 
 
+def test_a_long_challenge_is_read_in_one_pass() -> None:
+    began = time.process_time()
+
+    for _ in range(20):
+        assert parse_challenge("Bearer " + "a" * 4080, host="r") == Challenge("bearer")
+
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize("header", ["", "Negotiate", "Digest realm=x", "Bearer " + "x" * 5000, '"'])
 def test_a_challenge_that_nobody_can_meet_is_told(header: str) -> None:
     with pytest.raises(Unauthorized, match="kind of login that is not supported"):
