@@ -179,7 +179,7 @@ def test_a_reset_says_what_it_will_do_and_ends_with_the_kernels_own_scheduler(sc
     planned = done(schedctl("reset", "--dry-run"))
     assert planned.stdout.splitlines() == [
         "would stop container fifo",
-        "would wait until the kernel runs its own scheduler",
+        "would wait until the kernel runs its own scheduler, and eject what stays without its process",
         "would remove container fifo",
         "the kernel runs rig_fifo",
     ]

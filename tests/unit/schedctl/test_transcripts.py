@@ -11,6 +11,7 @@ from rig.builders.transcripts import ATTACHING_S, Transcript
 from rig.runtimes.fakeruntime import Program
 from schedkit.model.host.actions import Plan
 from schedkit.model.host.containers import Container
+from schedkit.model.host.processes import Hold
 from schedkit.model.host.switch_reset import Wanted, plan_switch
 from schedkit.model.kernel.log import ExitKind
 from schedkit.schedctl import wiring
@@ -62,6 +63,28 @@ def switch_that_the_kernel_undoes() -> Transcript:
 
     switch(transcript, Program(begins=stall, code=0))
     return transcript
+
+
+def switch_from_one_whose_link_is_pinned() -> Transcript:
+    transcript = Transcript("schedctl switch scx_lavd, while scx_fifo runs, whose link is pinned as well")
+    pin(transcript)
+    switch(transcript, transcript.attaching("lavd"))
+    return transcript
+
+
+def switch_back_to_one_whose_link_is_pinned() -> Transcript:
+    transcript = Transcript(
+        "schedctl switch scx_lavd, whose program ends at once, while scx_fifo runs, whose link is pinned"
+    )
+    pin(transcript)
+    switch(transcript, Program(complains=("libbpf: failed to load object",), code=1))
+    return transcript
+
+
+def pin(transcript: Transcript) -> None:
+    """Let the attached scheduler stay in the kernel when its process is gone."""
+    transcript.kernel.let_go()
+    transcript.kernel.attach(transcript.old.pid or 0, "fifo", Hold.NOBODY)
 
 
 def stay(transcript: Transcript) -> None:
@@ -129,6 +152,8 @@ def supervision_through_a_switch_that_fails() -> Transcript:
         switch_that_succeeds,
         switch_with_its_way_back,
         switch_that_the_kernel_undoes,
+        switch_from_one_whose_link_is_pinned,
+        switch_back_to_one_whose_link_is_pinned,
         supervision_through_an_eject_and_a_restart,
         supervision_through_a_switch_that_fails,
         supervision_until_somebody_stops_it,

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from schedkit.model.host.containers import Container
 from schedkit.model.host.ownership import SchedulerMap
 from schedkit.model.host.processes import Process
+from schedkit.model.host.snapshot import Snapshot
 
 
 class Refused(NamedTuple):
@@ -96,6 +97,8 @@ class AwaitFree(NamedTuple):
 
     ignored: tuple[int, ...] = ()  # processes that may
     unless: Container | None = None  # stop waiting if it could not be stopped, and is still attached
+    # the look at what was told to end: what the kernel keeps of it without a process is ejected
+    ended: Snapshot | None = None
 
 
 class Restart(NamedTuple):

@@ -142,7 +142,7 @@ def _replace(host: Snapshot, attached: Container | None, after: After) -> Plan:
     create = (Create(), Listen()) if after is After.FOLLOW else (Create(),)
     start = (Start(), AwaitAttachment()) if after is After.WAIT else (Start(),)
     # there are none, unless it was said by force that they do not matter
-    until_free = AwaitFree(ignored=tuple(each.pid for each in _of_others(host).processes))
+    until_free = AwaitFree(tuple(each.pid for each in _of_others(host).processes), ended=_attached(host))
     # what is attached is gone with its process; a runtime takes longer to see that, and to tidy up
     is_awaited = attached is None or not host.owner.ends_with_process
     endings = (*_endings(host, is_awaited=is_awaited), until_free, *unregister_leftovers(host))
@@ -150,6 +150,11 @@ def _replace(host: Snapshot, attached: Container | None, after: After) -> Plan:
     until_free_again = until_free._replace(unless=attached)
     way_back = (until_free_again, Restart(attached), AwaitReturn(attached)) if attached else ()
     return Plan(steps, CLEAR, way_back, tuple(map(Discard, host.kept)), next(iter(host.running), None))
+
+
+def _attached(host: Snapshot) -> Snapshot | None:
+    """The look itself if a scheduler is attached: a pinned link keeps it even after its process has ended."""
+    return host if host.kernel.state is State.ENABLED else None
 
 
 def _endings(host: Snapshot, *, is_awaited: bool = True) -> tuple[Action, ...]:
@@ -180,7 +185,7 @@ def plan_reset(host: Snapshot, *, evicted: int = 0, is_forced: bool = False) -> 
     endings = tuple(each for each in _endings(host) if not isinstance(each, Eject) or not is_dark)
     ejection = (Eject(is_blind=True),) if is_dark else ()
     ends = (*endings, *ejection, *others)
-    until_free = AwaitFree(ignored=tuple(each.pid for each in spared))
+    until_free = AwaitFree(tuple(each.pid for each in spared), ended=_attached(host))
     await_free = (until_free,) if ends and host.kernel.state is not State.ABSENT else ()
     return Plan((*ends, *await_free, *unregister_leftovers(host), *map(Discard, host.containers or ())))
 
@@ -241,8 +246,9 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case
             return "eject the scheduler from the kernel"
         case Unregister(scheduler):
             return f"remove what the ejected scheduler {scheduler.ops} has left in the kernel"
-        case AwaitFree():
-            return "wait until the kernel runs its own scheduler"
+        case AwaitFree(ended=ended):
+            waiting = "wait until the kernel runs its own scheduler"
+            return f"{waiting}, and eject what stays without its process" if ended else waiting
         case AwaitRelease(container):
             return f"wait until the kernel has let go of {container}"
         case AwaitReturn(container):

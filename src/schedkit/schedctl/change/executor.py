@@ -111,8 +111,8 @@ def perform(action: Action, machine: Machine, so_far: Outcome) -> Outcome:  # no
         case Unregister(scheduler):
             machine.tell(f"removing what {scheduler.ops} has left in the kernel")
             machine.kernel.unregister(scheduler)
-        case AwaitFree(ignored, unless):
-            waiting.until_free(machine, ignored, unless)
+        case AwaitFree():
+            waiting.until_free(machine, action)
         case Restart(container):
             _restart(machine, container)
         case AwaitReturn(container):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,7 @@ class Stops:
 
     @property
     def are_over(self) -> bool:
-        """Whether there is none that was not asked about since its end."""
+        """Whether every stop has ended, and what hindered one was heard."""
         return not self._stops
 
     def begin(self, stop: Callable[[], None]) -> None:
@@ -50,6 +50,7 @@ class Stops:
 
     def join(self) -> None:
         """Wait until all have ended; raises what hindered one."""
+        wait(self._stops)  # interrupted here, all of them stay known: they go on
         while self._stops:
             self._stops.pop().result()
 

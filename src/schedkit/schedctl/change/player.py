@@ -16,7 +16,7 @@ from schedkit.schedctl.problems.problem import Problem, explain
 
 
 def play(plan: Plan, machine: Machine, *, done: Callable[[], None] = lambda: None) -> Outcome:
-    """Do all of it; after a failure the new container is gone again, and what ran before is back.
+    """Do all of it; after a failure the new container is gone again, and what ran before of ours is back.
 
     `done` is called when all steps are; what interrupts us before leads to a failure, and what does so later
     undoes nothing.
@@ -49,7 +49,8 @@ def _tidied(plan: Plan, machine: Machine, outcome: Outcome) -> Outcome:
             executor.perform(action, machine, outcome)
         except ContainerRuntimeError as error:
             what = action.container if isinstance(action, Discard) else plan.replaced
-            return replace(outcome, left=(f"{what} was stopped, but is still there: {error}",))
+            words = f"{what} was stopped, but is still there: {error}"
+            outcome = replace(outcome, left=(*outcome.left, words))
     return outcome
 
 

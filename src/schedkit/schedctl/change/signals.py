@@ -38,8 +38,9 @@ def interrupted_once() -> Iterator[None]:
         _restore(dict.fromkeys(before, _pass_over))
         raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
+        _restore(dict.fromkeys(before, interrupt))
         yield
     finally:
         _restore(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from schedkit.model.host.actions import AwaitFree
 from schedkit.model.host.attachment import (
     Course,
     FailureFacts,
@@ -14,6 +15,7 @@ from schedkit.model.host.attachment import (
     is_released,
     judge_start,
     left_behind,
+    outlives,
 )
 from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import attribute
@@ -84,19 +86,26 @@ def until_released(machine: Machine, container: Container) -> None:
     )
 
 
-def until_free(machine: Machine, ignored: tuple[int, ...], unless: Container | None) -> None:
-    """Until another scheduler may start; see `AwaitFree`."""
+def until_free(machine: Machine, awaited: AwaitFree) -> None:
+    """Until another scheduler may start."""
 
     def is_reached() -> bool:
         if machine.kernel.state().state is not State.DISABLED:
             # what is still being stopped is attached for a moment only
-            return (
-                unless is not None and machine.stops.are_over and has_stayed(machine.kernel.observe(), unless)
-            )
+            return machine.stops.are_over and _has_stayed(machine, awaited)
         seen = machine.kernel.observe(is_thorough=True)
-        return is_free(seen.kernel, left_behind(seen), ignored)
+        return is_free(seen.kernel, left_behind(seen), awaited.ignored)
 
     _until(is_reached, machine, "the kernel is not free for another scheduler")
+
+
+def _has_stayed(machine: Machine, awaited: AwaitFree) -> bool:
+    """Whether waiting is in vain: it could not be stopped. What only the kernel keeps is ejected."""
+    seen = machine.kernel.observe()
+    if awaited.ended is not None and outlives(seen, awaited.ended):
+        machine.tell("ejecting the scheduler: no process holds it any more")
+        machine.kernel.eject(is_blind=False)
+    return awaited.unless is not None and has_stayed(seen, awaited.unless)
 
 
 def _until(is_reached: Callable[[], bool], machine: Machine, otherwise: str) -> None:

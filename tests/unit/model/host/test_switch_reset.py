@@ -71,6 +71,11 @@ STRAY = Process(99, command="child", cgroups=(f"/schedkit/{DEAD.id}",))
 STRAYS = seen(State.ENABLED, STRAY)
 
 
+def free_after(machine: Snapshot, *ignored: int) -> AwaitFree:
+    """Waiting for the end of what is attached, also where only the kernel keeps it."""
+    return AwaitFree(ignored, ended=machine)
+
+
 def refusal(answer: object) -> Refused:
     assert isinstance(answer, Refused)
     return answer
@@ -82,29 +87,25 @@ def refusal(answer: object) -> Refused:
 def test_all_is_prepared_before_the_old_one_stops_and_the_old_one_is_kept_until_the_new_one_is_proved() -> (
     None
 ):
+    until_free = free_after(host(MINE, OURS))
     assert plan_switch(host(MINE, OURS), OTHER) == Plan(
-        steps=(Create(), Stop(OURS, is_awaited=False), AwaitFree(), Start(), AwaitAttachment()),
+        steps=(Create(), Stop(OURS, is_awaited=False), until_free, Start(), AwaitAttachment()),
         on_failure=CLEAR,
-        way_back=(AwaitFree(unless=OURS), Restart(OURS), AwaitReturn(OURS)),
+        way_back=(until_free._replace(unless=OURS), Restart(OURS), AwaitReturn(OURS)),
         afterwards=(Discard(OURS),),
         replaced=OURS,
     )
 
 
 @pytest.mark.parametrize(
-    ("after", "begins", "ends"),
-    [
-        (After.LEAVE, (Create(),), (AwaitFree(), Start())),
-        (After.FOLLOW, (Create(), Listen()), (AwaitFree(), Start())),
-    ],
+    ("after", "begins"), [(After.LEAVE, (Create(),)), (After.FOLLOW, (Create(), Listen()))]
 )
-def test_who_does_not_wait_gets_the_same_without_the_proof(
-    after: After, begins: tuple[Action, ...], ends: tuple[Action, ...]
-) -> None:
-    plan = plan_switch(host(MINE, OURS), OTHER, after=after)
+def test_who_does_not_wait_gets_the_same_without_the_proof(after: After, begins: tuple[Action, ...]) -> None:
+    machine = host(MINE, OURS)
+    plan = plan_switch(machine, OTHER, after=after)
 
     assert isinstance(plan, Plan)
-    assert plan.steps == (*begins, Stop(OURS, is_awaited=False), *ends)
+    assert plan.steps == (*begins, Stop(OURS, is_awaited=False), free_after(machine), Start())
 
 
 def test_what_interrupted_changes_left_behind_goes_first() -> None:
@@ -115,10 +116,11 @@ def test_what_interrupted_changes_left_behind_goes_first() -> None:
 
 
 def test_what_an_ejected_one_left_in_the_kernel_goes_once_nothing_is_attached() -> None:
-    plan = plan_switch(host(MINE, OURS)._replace(held=held(registered=(EJECTED,))), OTHER)
+    machine = host(MINE, OURS)._replace(held=held(registered=(EJECTED,)))
+    plan = plan_switch(machine, OTHER)
 
     assert isinstance(plan, Plan)
-    assert plan.steps[-4:] == (AwaitFree(), Unregister(EJECTED), Start(), AwaitAttachment())
+    assert plan.steps[-4:] == (free_after(machine), Unregister(EJECTED), Start(), AwaitAttachment())
 
 
 def test_where_nothing_of_ours_runs_a_switch_is_a_run() -> None:
@@ -154,10 +156,11 @@ def test_the_same_is_started_again_when_the_kernel_has_ejected_it_and_nothing_co
 
 
 def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
-    plan = plan_switch(host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS), OTHER)
+    machine = host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS)
+    plan = plan_switch(machine, OTHER)
 
     assert isinstance(plan, Plan)
-    assert plan.steps == (Create(), Stop(OURS), Eject(), AwaitFree(), Start(), AwaitAttachment())
+    assert plan.steps == (Create(), Stop(OURS), Eject(), free_after(machine), Start(), AwaitAttachment())
 
 
 @pytest.mark.parametrize(
@@ -195,7 +198,7 @@ def test_a_switch_that_cannot_be_or_is_not_ours_to_make_is_refused(
 def test_a_strangers_scheduler_ends_if_its_process_is_named_and_does_not_come_back() -> None:
     plan = plan_switch(host(THEIRS), OTHER, evicted=99)
 
-    steps = Create(), EndProcess(STRANGER), AwaitFree(), Start(), AwaitAttachment()
+    steps = Create(), EndProcess(STRANGER), free_after(host(THEIRS)), Start(), AwaitAttachment()
     assert plan == Plan(steps, on_failure=CLEAR)
 
 
@@ -212,10 +215,11 @@ def test_to_name_a_process_that_has_no_scheduler_is_refused() -> None:
 
 
 def test_by_force_those_who_linger_are_not_waited_for() -> None:
-    plan = plan_switch(host(MINE, OURS, left=(STRANGER,)), OTHER, is_forced=True)
+    machine = host(MINE, OURS, left=(STRANGER,))
+    plan = plan_switch(machine, OTHER, is_forced=True)
 
     assert isinstance(plan, Plan)
-    assert AwaitFree(ignored=(99,)) in plan.steps
+    assert free_after(machine, STRANGER.pid) in plan.steps
 
 
 def test_a_name_that_runs_already_gets_a_number() -> None:
@@ -247,6 +251,8 @@ def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
 
 # Resetting
 
+FREE = AwaitFree()  # after the end of what is attached in each row
+
 
 @pytest.mark.parametrize(
     ("machine", "steps"),
@@ -254,20 +260,18 @@ def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
         pytest.param(host(seen()), (), id="nothing is there"),
         pytest.param(host(seen(State.ABSENT)), (), id="no sched_ext, and nothing is there"),
         pytest.param(host(seen(), DEAD), (Discard(DEAD),), id="a half-made container"),
-        pytest.param(
-            host(MINE, OURS, DEAD), (Stop(OURS), AwaitFree(), Discard(OURS), Discard(DEAD)), id="ours"
-        ),
+        pytest.param(host(MINE, OURS, DEAD), (Stop(OURS), FREE, Discard(OURS), Discard(DEAD)), id="ours"),
         pytest.param(
             host(MINE, OURS, SECOND),
-            (Stop(OURS), Stop(SECOND), AwaitFree(), Discard(OURS), Discard(SECOND)),
+            (Stop(OURS), Stop(SECOND), FREE, Discard(OURS), Discard(SECOND)),
             id="two of ours",
         ),
         pytest.param(
             host(seen(State.ENABLED, INSIDE, Hold.MAP), OURS),
-            (Stop(OURS), Eject(), AwaitFree(), Discard(OURS)),
+            (Stop(OURS), Eject(), FREE, Discard(OURS)),
             id="ours, which the kernel would keep",
         ),
-        pytest.param(host(ORPHAN), (Eject(), AwaitFree()), id="an orphan"),
+        pytest.param(host(ORPHAN), (Eject(), FREE), id="an orphan"),
         pytest.param(
             host(seen())._replace(held=held(registered=(EJECTED,))),
             (Unregister(EJECTED),),
@@ -284,7 +288,8 @@ def test_a_run_by_force_leaves_the_record_of_what_is_attached_alone() -> None:
     ],
 )
 def test_a_reset_leads_back_from_everywhere(machine: Snapshot, steps: tuple[Action, ...]) -> None:
-    assert plan_reset(machine) == Plan(steps)
+    awaited = tuple(free_after(machine) if each is FREE else each for each in steps)
+    assert plan_reset(machine) == Plan(awaited)
 
 
 @pytest.mark.parametrize(
@@ -307,9 +312,11 @@ def test_a_reset_that_is_not_ours_to_make_is_refused(machine: Snapshot, what: st
 
 
 def test_by_force_or_by_name_a_reset_ends_what_is_not_ours() -> None:
-    assert plan_reset(host(THEIRS), evicted=99) == Plan((EndProcess(STRANGER), AwaitFree()))
-    assert plan_reset(host(KUBERNETES), evicted=98, is_forced=True) == Plan((EndProcess(POD), AwaitFree()))
-    assert plan_reset(host(UNKNOWN), is_forced=True) == Plan((Eject(is_blind=True), AwaitFree()))
+    theirs, pods, unknown = host(THEIRS), host(KUBERNETES), host(UNKNOWN)
+    ends = EndProcess(POD), free_after(pods)
+    assert plan_reset(theirs, evicted=99) == Plan((EndProcess(STRANGER), free_after(theirs)))
+    assert plan_reset(pods, evicted=98, is_forced=True) == Plan(ends)
+    assert plan_reset(unknown, is_forced=True) == Plan((Eject(is_blind=True), free_after(unknown)))
     assert plan_reset(host(seen(State.ENABLING)), is_forced=True) == Plan((Eject(is_blind=True), AwaitFree()))
     assert plan_reset(host(seen(), left=(POD,)), is_forced=True) == Plan((EndProcess(POD), AwaitFree()))
 
@@ -318,11 +325,12 @@ def test_by_force_a_scheduler_that_outlives_a_process_of_unknown_owner_is_ejecte
     inside = Process(99, cgroups=(f"/machine.slice/libpod-{'ef' * 32}.scope",))
     machine = host(seen(State.ENABLED, inside, Hold.MAP))._replace(silent=("podman",))
 
-    assert plan_reset(machine, is_forced=True) == Plan((Eject(is_blind=True), AwaitFree()))
+    assert plan_reset(machine, is_forced=True) == Plan((Eject(is_blind=True), free_after(machine)))
 
 
 def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> None:
-    assert plan_reset(host(STRAYS, DEAD)) == Plan((EndProcess(STRAY), AwaitFree(), Discard(DEAD)))
+    machine = host(STRAYS, DEAD)
+    assert plan_reset(machine) == Plan((EndProcess(STRAY), free_after(machine), Discard(DEAD)))
     assert (
         refusal(plan_switch(host(STRAYS, DEAD), OTHER)).remedy == "end its leftover process: `schedctl reset`"
     )
@@ -332,9 +340,10 @@ def test_what_an_ended_container_of_ours_has_left_in_the_kernel_is_ours() -> Non
 
 
 def test_one_that_runs_beside_it_is_stopped_with_it() -> None:
-    ends = (Stop(OURS), EndProcess(STRAY), AwaitFree())
+    machine = host(STRAYS, OURS, DEAD)
+    ends = (Stop(OURS), EndProcess(STRAY), free_after(machine))
 
-    assert plan_reset(host(STRAYS, OURS, DEAD)) == Plan((*ends, Discard(OURS), Discard(DEAD)))
+    assert plan_reset(machine) == Plan((*ends, Discard(OURS), Discard(DEAD)))
 
 
 def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:
@@ -366,7 +375,7 @@ def test_all_that_a_switch_may_do_can_be_told_before() -> None:
         "eject what the new container has left in the kernel",
     )
     assert describe(plan.way_back) == (
-        "wait until the kernel runs its own scheduler",
+        "wait until the kernel runs its own scheduler, and eject what stays without its process",
         "start container fifo again",
         "wait until the kernel runs the scheduler of container fifo again",
     )
@@ -395,6 +404,6 @@ def test_a_reset_ends_no_process_that_may_hold_something_else() -> None:
 
     assert str(STRANGER.pid) in refused.what
     assert refused.why == "the kernel does not show its BPF maps"
-    assert plan_reset(host(UNKNOWN)._replace(held=left), is_forced=True) == Plan(
-        (Eject(is_blind=True), AwaitFree(ignored=(STRANGER.pid,)))
-    )
+    machine = host(UNKNOWN)._replace(held=left)
+    until_free = free_after(machine, STRANGER.pid)
+    assert plan_reset(machine, is_forced=True) == Plan((Eject(is_blind=True), until_free))

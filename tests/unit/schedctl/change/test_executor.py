@@ -29,6 +29,7 @@ from schedkit.model.host.processes import Hold
 from schedkit.model.kernel.log import ExitKind
 from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, RefusedError, SilentError
 from schedkit.runtimes.specs import Spec
+from schedkit.schedctl.change import machine
 from schedkit.schedctl.change.machine import Machine, NewContainer, Stops
 from schedkit.schedctl.change.player import clear, play
 from schedkit.schedctl.change.signals import ended_in_order, interrupted_once
@@ -165,6 +166,51 @@ def test_an_interruption_goes_the_same_way_back() -> None:
         play(PLAN, host.machine)
 
     assert host.runtime.asked[-1] == "start old"
+
+
+def test_a_stop_that_goes_on_when_waiting_for_it_is_interrupted_is_not_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    stops = Stops(lambda _: Future())
+    stops.begin(lambda: None)
+    monkeypatch.setattr(machine, "wait", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        stops.join()
+
+    assert not stops.are_over
+
+
+def test_what_the_kernel_keeps_of_an_old_one_is_ejected_on_the_way_back_as_well() -> None:
+    """The switch was interrupted between the end of the old program and the ejection of its scheduler."""
+    host = Host()
+    host.kernel.attach(PID, "fifo", Hold.MAP)
+    seen = host.kernel.observe()._replace(containers=(OLD,))
+    host.runtime.have(OLD, Program(begins=lambda one: host.kernel.attach(one.pid or 0, "fifo", Hold.MAP)))
+    until_free = AwaitFree(unless=OLD, ended=seen)
+    host.runtime.failing["start new"] = KeyboardInterrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        play(
+            Plan((Create(), Stop(OLD), Start()), CLEAR, (until_free, Restart(OLD), AwaitReturn(OLD))),
+            host.machine,
+        )
+
+    assert host.runtime.asked[-1] == "start old"
+    assert host.kernel.state().ops == "fifo"
+
+
+def test_everything_that_cannot_be_removed_is_told() -> None:
+    host = Host("remove old", "remove older")
+    older = OLD._replace(id="cd" * 32, name="older")
+    host.runtime.have(older, Program())
+
+    outcome = play(Plan((Create(), Start()), afterwards=(Discard(OLD), Discard(older))), host.machine)
+
+    assert [each.split(" was ")[0] for each in outcome.left] == ["container old", "container older"]
 
 
 @pytest.fixture

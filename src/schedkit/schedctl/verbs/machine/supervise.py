@@ -39,7 +39,7 @@ from schedkit.model.host.supervision import (
     with_last_words,
 )
 from schedkit.model.kernel.log import LogReading
-from schedkit.runtimes.errors import ContainerRuntimeError, NoSuchContainerError, NotAnsweringError
+from schedkit.runtimes.errors import ContainerRuntimeError, NotAnsweringError
 from schedkit.runtimes.port import Runtime
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
@@ -261,10 +261,11 @@ class Supervision:
     def _told(self, course: Course, *, is_gone: bool) -> Ending:
         """What the kernel, which has settled by now, and the runtime say about it."""
         runtime, ended, words = self._machine.of(self.container), None, ""
-        with suppress(ContainerRuntimeError):  # it may be gone, and whoever removed it wanted that
-            if course is Course.ENDED:
+        # whoever removed it wanted that, and another container may have its name by now
+        with suppress(ContainerRuntimeError):
+            if course is Course.ENDED and not is_gone:
                 ended = runtime.wait(self.container.id, timeout_s=PATIENCE_S)
-            words = joined(runtime.logs(self.container.id, tail=_LAST_LINES))
+            words = "" if is_gone else joined(runtime.logs(self.container.id, tail=_LAST_LINES))
         return with_last_words(hear(self._watched, course, self._log()), ended, words, is_gone=is_gone)
 
     def _log(self) -> LogReading:
@@ -284,10 +285,7 @@ class Supervision:
         return find_left(snapshot.settled(self._kernel), gone, self._watched.proved)
 
     def _found(self) -> Container | None:
-        try:
-            return self._machine.of(self.container).inspect(self.container.id)
-        except NoSuchContainerError:
-            return None
+        return self._machine.find(self.container)
 
     def _program_ends(self) -> bool:
         """Whether it is gone, or goes by itself within a few seconds."""
