@@ -46,12 +46,25 @@ def test_nothing_else_is_imported_and_no_garbage_is_looked_for(word: str, given:
     assert {name for name in imported if name.partition(".")[0] not in {"schedkit", "click"}} == set()
 
 
-def test_the_reason_why_a_container_is_not_in_the_kernel_needs_nothing_that_changes_the_machine() -> None:
-    names = ("schedctl.verbs.machine.status", "schedctl.change.why_detached", "runtimes.podman.client")
+def loaded_with(*names: str) -> set[str]:
+    """All modules that are there once these of ours are imported."""
     program = f"import sys, {', '.join(f'schedkit.{name}' for name in names)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
+    return set(done.stdout.split())
+
+
+def test_a_status_needs_nothing_of_runtimes_that_are_not_there_and_no_times_to_wait() -> None:
+    loaded = loaded_with("schedctl.main", "schedctl.verbs.machine.status", "schedctl.change.this_kernel")
+
+    assert loaded & {"schedkit.runtimes", "schedkit.schedctl.settings.durations"} == set()
+
+
+def test_the_reason_why_a_container_is_not_in_the_kernel_needs_nothing_that_changes_the_machine() -> None:
+    loaded = loaded_with(
+        "schedctl.verbs.machine.status", "schedctl.change.why_detached", "runtimes.podman.client"
+    )
 
     unwanted = {"concurrent.futures", "ctypes", "hashlib", "msgspec", "schedkit.schedctl.change.executor"}
-    assert unwanted & set(done.stdout.split()) == set()
+    assert loaded & unwanted == set()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-LONGEST_S = 86_400.0
+from schedkit.schedctl.settings.table import LONGEST_S
 
 
 class Seconds(click.FloatRange):

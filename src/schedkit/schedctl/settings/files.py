@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schedkit.schedctl.problems.problem import Problem
-from schedkit.schedctl.settings.durations import LONGEST_S
-from schedkit.schedctl.settings.table import SETTINGS, Setting, Value
+from schedkit.schedctl.settings.table import LONGEST_S, SETTINGS, Setting, Value
 
 SYSTEM = Path("/etc/schedkit/config.toml")
 _LARGEST = 64 << 10

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from schedkit.schedctl.settings.durations import Seconds
 from schedkit.schedctl.settings.table import SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ def _form(setting: Setting) -> dict[str, Any]:
         case "choice":
             return {"type": click.Choice(setting.choices), "default": setting.default, "show_default": True}
         case "seconds":
+            from schedkit.schedctl.settings.durations import Seconds  # noqa: PLC0415 - `status` waits for nothing
+
             return {"type": Seconds(), "default": setting.default, "show_default": True}
         case "words":
             return {"multiple": True}

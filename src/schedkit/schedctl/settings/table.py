@@ -14,6 +14,7 @@ Value: TypeAlias = str | float | bool | tuple[str, ...] | None
 DRIVERS = ("podman", "containerd")
 FORMATS = ("text", "json", "yaml")
 TIMEOUT_S, GRACE_S = 30.0, 10.0  # unless a user says otherwise
+LONGEST_S = 86_400.0  # that a user may say: a day
 
 
 class Settings(NamedTuple):
