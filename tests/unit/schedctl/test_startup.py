@@ -55,10 +55,11 @@ def loaded_with(*names: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_a_status_needs_nothing_of_runtimes_that_are_not_there_and_no_times_to_wait() -> None:
+def test_a_status_needs_neither_runtimes_nor_times_to_wait_nor_the_types_of_its_schema() -> None:
     loaded = loaded_with("schedctl.main", "schedctl.verbs.machine.status", "schedctl.change.this_kernel")
 
-    assert loaded & {"schedkit.runtimes", "schedkit.schedctl.settings.durations"} == set()
+    unwanted = {"runtimes", "schedctl.settings.durations", "schedctl.verbs.machine.status_shown"}
+    assert loaded & {f"schedkit.{name}" for name in unwanted} == set()
 
 
 def test_the_reason_why_a_container_is_not_in_the_kernel_needs_nothing_that_changes_the_machine() -> None:

@@ -6,7 +6,7 @@ It is asked often, by people and by programs, and starts quickly: its answer is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,69 +23,13 @@ from schedkit.schedctl.settings.table import Settings
 
 if TYPE_CHECKING:
     from schedkit.runtimes.port import Runtime
-
-
-class SchedulerShown(TypedDict):
-    """Our container: the one whose scheduler the kernel runs, if there are several."""
-
-    name: str
-    container_id: str
-    image: str
-    image_id: NotRequired[str]
-    pid: int
-    started_at: str | None
-
-
-class KernelShown(TypedDict):
-    """What the kernel itself says."""
-
-    supported: bool
-    enabled: bool
-    ops: str  # the scheduler's own name for itself; empty: none is attached
-    state: str
-    enable_seq: int | None
-    switch_all: bool | None
-    nr_rejected: int | None
-    hotplug_seq: int | None
-
-
-class OwnerShown(TypedDict):
-    """Whose the attached scheduler is; only what is known is there."""
-
-    kind: str  # managed, foreign, orphan or unknown
-    pid: NotRequired[int]
-    command: NotRequired[str]
-    container_id: NotRequired[str]
-    pod_uid: NotRequired[str]
-    unit: NotRequired[str]
-    reason: NotRequired[str]
-
-
-class LeftoverShown(TypedDict):
-    """A container of ours that does not run: it has ended, or a change was interrupted before it began."""
-
-    name: str
-    container_id: str
-    driver: str
-    state: str  # created, exited or unknown
-
-
-class StatusShown(TypedDict):
-    """What is optional is absent when there is no such thing."""
-
-    schema_version: str
-    status: str
-    driver: str
-    scheduler: NotRequired[SchedulerShown]
-    kernel: KernelShown
-    owner: NotRequired[OwnerShown]
-    discrepancy: NotRequired[str]
-    kernel_words: NotRequired[str]  # why our container is not attached, by the kernel
-    last_words: NotRequired[str]  # and by its scheduler
-    leftovers: NotRequired[list[LeftoverShown]]
-    message: str
-    next: str
-    observed_at: NotRequired[str]  # only with --watch
+    from schedkit.schedctl.verbs.machine.status_shown import (
+        KernelShown,
+        LeftoverShown,
+        OwnerShown,
+        SchedulerShown,
+        StatusShown,
+    )
 
 
 @click.command()
@@ -145,14 +89,14 @@ def _scheduler(look: Snapshot, owner: Owner) -> Container | None:
 
 def describe(look: Snapshot, verdict: HostStatus, scheduler: Container | None, driver: str) -> StatusShown:
     """The whole answer, in the words of the schema."""
-    shown = StatusShown(
-        schema_version=SCHEMA_VERSION,
-        status=verdict.status.value,
-        driver=scheduler.driver if scheduler else driver,
-        kernel=_kernel(look.kernel),
-        message=verdict.words,
-        next=verdict.way_out,
-    )
+    shown: StatusShown = {
+        "schema_version": SCHEMA_VERSION,
+        "status": verdict.status.value,
+        "driver": scheduler.driver if scheduler else driver,
+        "kernel": _kernel(look.kernel),
+        "message": verdict.words,
+        "next": verdict.way_out,
+    }
     if scheduler:
         shown["scheduler"] = _shown(scheduler)
     if verdict.owner.kind is not OwnerKind.NONE:
@@ -172,37 +116,37 @@ def _add_words(shown: StatusShown, kernel_words: str, last_words: str) -> None:
 
 
 def _left_over(one: Container) -> LeftoverShown:
-    return LeftoverShown(name=one.name, container_id=one.id, driver=one.driver, state=one.state.value)
+    return {"name": one.name, "container_id": one.id, "driver": one.driver, "state": one.state.value}
 
 
 def _shown(one: Container) -> SchedulerShown:
-    shown = SchedulerShown(
-        name=one.name,
-        container_id=one.id,
-        image=one.image,
-        pid=one.pid or 0,
-        started_at=one.started_at.isoformat(timespec="seconds") if one.started_at else None,
-    )
+    shown: SchedulerShown = {
+        "name": one.name,
+        "container_id": one.id,
+        "image": one.image,
+        "pid": one.pid or 0,
+        "started_at": one.started_at.isoformat(timespec="seconds") if one.started_at else None,
+    }
     if one.image_id:
         shown["image_id"] = one.image_id
     return shown
 
 
 def _kernel(kernel: KernelState) -> KernelShown:
-    return KernelShown(
-        supported=kernel.state is not State.ABSENT,
-        enabled=kernel.state is State.ENABLED,
-        ops=kernel.ops or "",
-        state=kernel.state.value,
-        enable_seq=kernel.enable_seq,
-        switch_all=kernel.switch_all,
-        nr_rejected=kernel.nr_rejected,
-        hotplug_seq=kernel.hotplug_seq,
-    )
+    return {
+        "supported": kernel.state is not State.ABSENT,
+        "enabled": kernel.state is State.ENABLED,
+        "ops": kernel.ops or "",
+        "state": kernel.state.value,
+        "enable_seq": kernel.enable_seq,
+        "switch_all": kernel.switch_all,
+        "nr_rejected": kernel.nr_rejected,
+        "hotplug_seq": kernel.hotplug_seq,
+    }
 
 
 def _owner(owner: Owner) -> OwnerShown:
-    shown = OwnerShown(kind=owner.kind.value)
+    shown: OwnerShown = {"kind": owner.kind.value}
     if owner.pid:
         shown["pid"] = owner.pid
     if owner.command:
