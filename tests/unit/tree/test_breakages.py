@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from difflib import ndiff
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,17 @@ def test_a_breakage_changes_one_line_that_stands_in_its_file_once(breakage: Brea
 @each_breakage
 def test_a_breakage_names_a_test_of_every_day(breakage: Breakage) -> None:
     file, _, rest = breakage.test.partition("::")
-    module = ast.parse((ROOT / file).read_text())
+    module = parsed(ROOT / file)
     tests = {each.name: each for each in ast.walk(module) if isinstance(each, ast.FunctionDef)}
     found = tests[rest.partition("[")[0].rpartition("::")[2]]
 
     marks = [*found.decorator_list, *_marks_of_all(module)]
     assert "pytest.mark.full" not in {ast.unparse(each) for each in marks}
+
+
+@cache  # many breakages are caught by tests of one module
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
 
 
 def _marks_of_all(module: ast.Module) -> Iterator[ast.expr]:
