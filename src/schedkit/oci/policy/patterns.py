@@ -22,6 +22,8 @@ _MAX_MEMORY: Final = 1 << 20  # of a compiled expression
 _LONGEST_COMPLAINT: Final = 200
 # one byte of a character: of all that RE2 reads, the one thing that Go refuses
 _HALF_A_CHARACTER: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
+# each escape as a whole: quoted text, and an escaped backslash, are passed over
+_ESCAPES: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(?P<beyond_ascii>[^\0-\x7f])|\\.", re.DOTALL)
 
 
 class _Compiled(Protocol):
@@ -61,10 +63,15 @@ def _compiled(expression: str) -> _Compiled:
     options.never_capture = True  # nobody asks which part matched
     options.log_errors = False  # they would go to standard error
     try:
-        compiled: _Compiled = re2.compile(expression, options)
+        compiled: _Compiled = re2.compile(_without_idle_escapes(expression), options)
     except UnicodeEncodeError as error:
         raise InvalidPattern("it has half a character in it; write the whole character") from error
     except re2.error as error:
         why = brief(error.args[0].decode(errors="replace"), most=_LONGEST_COMPLAINT)
         raise InvalidPattern(f"it does not follow the syntax of RE2: {why}") from error
     return compiled
+
+
+def _without_idle_escapes(expression: str) -> str:
+    """Without backslashes before characters beyond ASCII: they change nothing, and RE2 refuses them."""
+    return _ESCAPES.sub(lambda escape: escape["beyond_ascii"] or escape[0], expression)

@@ -94,6 +94,36 @@ def test_an_expression_that_is_not_accepted_is_explained(expression: str) -> Non
     assert 10 < len(str(refused.value)) < 300
 
 
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (r"10 \€", "10 €"),
+        (r"[\€\£]+", "£€"),
+        (r"[\←-\→]", "↑"),
+        (r"\é\😀", "é😀"),
+        (r"\\é", r"\é"),
+        (r"\\\é", r"\é"),
+        (r"\Q\é\E\é", r"\éé"),
+        (r"\Q\\E\é", r"\é"),
+        (r"\Q\é", r"\é"),
+    ],
+)
+def test_a_backslash_before_a_character_beyond_ascii_means_that_character(expression: str, text: str) -> None:
+    """Earlier versions read it so, and a policy that one of them accepted is not refused."""
+    assert parse_pattern(expression).matches(text)
+
+
+_ESCAPABLE = st.text("\\.-€😀é", max_size=4)
+
+
+@given(_ESCAPABLE, _ESCAPABLE)
+def test_a_text_escaped_character_by_character_fits_itself_alone(text: str, other: str) -> None:
+    pattern = parse_pattern("".join(f"\\{character}" for character in text))
+
+    assert pattern.matches(text)
+    assert pattern.matches(other) is (other == text)
+
+
 def test_an_escaped_backslash_before_a_letter_is_one() -> None:
     assert parse_pattern(r"\\C").matches(r"\C")
 
