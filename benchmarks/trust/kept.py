@@ -10,18 +10,18 @@ import sys
 import time
 
 from schedkit.model.images.references import parse_reference
-from schedkit.schedctl import wiring
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import choose, fetch
+from schedkit.schedctl.wiring import catalogs, registries
 
 
 def main() -> None:
     """`kept.py IMAGE@DIGEST POLICY CA-FILE`; an empty POLICY is the one that is built in."""
     image, policy, ca_file = sys.argv[1:]
     reference, settings = parse_reference(image), Settings(registry_ca=ca_file)
-    if not (choose, fetch, wiring.catalog(settings)):
+    if not (choose, fetch, catalogs.catalog(settings)):
         raise AssertionError("all of it is loaded")
-    with wiring.source(settings) as source:
+    with registries.source(settings) as source:
         before = time.process_time(), time.monotonic()
         from schedkit.schedctl.source.trust import read_trust  # noqa: PLC0415 - it is what is measured
 

@@ -157,7 +157,6 @@ SAME_LAST_NAMES = {
     "transport": "kube: HTTP to the API server; oci.http: HTTP to registries",
     "update": "`schedctl catalog update` and `schedctl trust update`",
     "verify": "oci.sigstore: the numbered steps; schedctl.verbs: the verb `schedctl verify`",
-    "wiring": "each command is put together in one place",
 }
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Table, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.catalog_facts import Facts, answer, facts
+from schedkit.schedctl.wiring import catalogs
 
 _HEADINGS = ("NAME", "KERNEL", "STATS", "PRESETS", "MEASURED", "IMAGE", "DESCRIPTION")
 
@@ -25,7 +25,7 @@ class Listing(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings, *, wide: bool) -> Answer:
     """List the schedulers in the catalog, one name per line."""
-    listing = Listing(schedulers=tuple(facts(listed) for listed in wiring.catalog(settings).values()))
+    listing = Listing(schedulers=tuple(facts(listed) for listed in catalogs.catalog(settings).values()))
     return Answer(listing, [_table(listing)] if wide else [each.name for each in listing.schedulers])
 
 

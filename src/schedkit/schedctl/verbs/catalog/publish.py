@@ -9,13 +9,13 @@ import click
 from schedkit.model.catalog import MEDIA_TYPE
 from schedkit.oci.images.artifacts import pack_artifact
 from schedkit.oci.images.packing import push
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.problems.problem import attempting
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import catalog_files
 from schedkit.schedctl.source.destinations import parse_new_image, require_layout
+from schedkit.schedctl.wiring import registries
 
 
 class CatalogPublished(Result, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ def command(settings: Settings, file: Path, image: str, to: str | None) -> Answe
     text = catalog_files.read_file(file)
     entries = catalog_files.parse_named(text, str(file))
     packed = pack_artifact(text, MEDIA_TYPE, title="catalog.json")
-    with attempting(f"store {reference}"), wiring.target(settings, to) as target:
+    with attempting(f"store {reference}"), registries.target(settings, to) as target:
         push(target, packed, reference)
     published = CatalogPublished(
         image=str(reference),

@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from schedkit.model.catalog import Layer, UnknownName, choose, stack
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Block, Fields, Table, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.completions import complete_images
@@ -16,6 +15,7 @@ from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source import catalog_files
 from schedkit.schedctl.source.catalog_facts import Facts, facts, rows
 from schedkit.schedctl.source.catalog_files import Provenance
+from schedkit.schedctl.wiring import catalogs
 
 
 class LayerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class CatalogShown(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings, name: str | None) -> Answer:
     """Show the catalogs in use or, with NAME, what they know about that scheduler."""
-    layers = wiring.layers(settings)
+    layers = catalogs.layers(settings)
     found = tuple(_layer(layer) for layer in layers)
     if name is None:
         return Answer(CatalogShown(layers=found), _text(found))

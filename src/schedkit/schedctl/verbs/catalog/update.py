@@ -13,7 +13,6 @@ from schedkit.model.catalog import MAX_BYTES, MEDIA_TYPE, Entries
 from schedkit.model.images.references import Digest, Reference, parse_reference
 from schedkit.model.trust.verified import Verified
 from schedkit.oci.images.artifacts import read_artifact
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.problems.problem import Problem, attempting
@@ -23,6 +22,7 @@ from schedkit.schedctl.source.catalog_files import Provenance
 from schedkit.schedctl.source.destinations import refuse_login
 from schedkit.schedctl.source.trust import Trust, read_trust
 from schedkit.schedctl.verbs.image_flags import trust_policy_option
+from schedkit.schedctl.wiring import catalogs, registries
 
 
 class CatalogUpdated(Result, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class _Fetched:
 
 
 def _fetch_signed(settings: Settings, reference: Reference, trust: Trust) -> _Fetched:
-    with wiring.source(settings) as images:
+    with registries.source(settings) as images:
         verified = trust.verify(images, reference)
         # by the digest that was verified: the tag may have moved meanwhile
         pinned = reference.pinned(Digest(verified.digest))
@@ -97,8 +97,8 @@ def _fetch_known(
 
 def _fetch(settings: Settings, source: str, reference: Reference | None) -> bytes:
     if reference is None:
-        return wiring.read_anywhere(settings, source)
-    with wiring.source(settings) as images:
+        return catalogs.read_anywhere(settings, source)
+    with registries.source(settings) as images:
         return read_artifact(images, reference, MEDIA_TYPE, limit=MAX_BYTES)
 
 

@@ -9,7 +9,6 @@ import click
 
 from schedkit.model.images.configs import MIN_KERNEL, OCI, platform_of
 from schedkit.oci.images.inspection import Inspected, inspect
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Block, Fields, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.completions import complete_images
@@ -17,6 +16,7 @@ from schedkit.schedctl.problems.problem import attempting
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.catalog_facts import Facts, facts, rows
 from schedkit.schedctl.source.choose import Chosen, choose_image
+from schedkit.schedctl.wiring import catalogs, registries
 
 
 class ImageInfo(Result, frozen=True, kw_only=True):
@@ -40,8 +40,8 @@ class ImageInfo(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings, image: str, version: str | None) -> Answer:
     """Show a scheduler's labels, platforms, digest and minimum kernel."""
-    chosen = choose_image(wiring.catalog(settings), image, version=version)
-    with attempting(f"inspect {chosen.reference}"), wiring.source(settings) as source:
+    chosen = choose_image(catalogs.catalog(settings), image, version=version)
+    with attempting(f"inspect {chosen.reference}"), registries.source(settings) as source:
         inspected = inspect(source, chosen.reference, platform_of(os.uname().machine))
     info = describe(chosen, inspected)
     return Answer(info, text(info))

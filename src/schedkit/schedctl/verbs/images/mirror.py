@@ -9,7 +9,6 @@ import msgspec
 
 from schedkit.model.images.references import DEFAULT_TAG, Reference, Repository
 from schedkit.oci.images.copying import Copied, copy
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Table, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.completions import complete_images
@@ -17,6 +16,7 @@ from schedkit.schedctl.problems.problem import attempting
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.choose import choose_image
 from schedkit.schedctl.source.destinations import layout_folder, parse_prefix
+from schedkit.schedctl.wiring import catalogs, registries
 
 
 class MirroredImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def command(settings: Settings, images: tuple[str, ...], to: str, version: str |
 
     In a registry an image keeps its path, below PREFIX; in a layout it keeps its whole name.
     """
-    catalog = wiring.catalog(settings)
+    catalog = catalogs.catalog(settings)
     chosen = [choose_image(catalog, image, version=version).reference for image in images]
     copies = [(reference, _mirror(settings, reference, to)) for reference in chosen]
     described = (_describe(reference, destination(reference, to), copied) for reference, copied in copies)
@@ -62,8 +62,8 @@ def _mirror(settings: Settings, reference: Reference, to: str) -> Copied:
         click.echo(f"copying {reference} …", err=True)
     with (
         attempting(f"copy {reference}"),
-        wiring.source(settings) as source,
-        wiring.target(settings, to) as target,
+        registries.source(settings) as source,
+        registries.target(settings, to) as target,
     ):
         return copy(source, target, reference, destination(reference, to))
 

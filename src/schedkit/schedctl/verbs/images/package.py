@@ -12,13 +12,13 @@ import click
 from schedkit.model.images.configs import MIN_KERNEL, OCI
 from schedkit.model.images.references import Reference
 from schedkit.oci.images.packing import Contents, Packed, pack, push
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.problems.problem import Problem, attempting
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.destinations import parse_new_image, require_layout
 from schedkit.schedctl.verbs.images.elf_libraries import collect, read_program
+from schedkit.schedctl.wiring import registries
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _KERNEL = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}(\.[0-9]{1,4})?")
@@ -94,7 +94,7 @@ def command(
     called = _fitting(_NAME, name or programs[0].name, "name of a program")
     wish = _Wish(called, _labels(called, reference, described), arguments, libraries)
     packed = pack(_contents(programs, wish))
-    with attempting(f"store {reference}"), wiring.target(settings, to) as target:
+    with attempting(f"store {reference}"), registries.target(settings, to) as target:
         push(target, packed, reference)
     packaged = _describe(packed, reference, wish, to)
     return Answer(packaged, [_text(packaged)])

@@ -16,6 +16,7 @@ from schedkit.schedctl.source.choose import choose_image
 from schedkit.schedctl.source.load import prepare, warnings
 from schedkit.schedctl.source.trust import read_trust
 from schedkit.schedctl.verbs.image_flags import image_options
+from schedkit.schedctl.wiring import catalogs, registries
 
 
 class ImagePulled(Result, frozen=True, kw_only=True):
@@ -36,11 +37,11 @@ def command(
     settings: Settings, image: str, version: str | None, trust_policy: str | None, *, allow_unsigned: bool
 ) -> Answer:
     """Pull a scheduler's image: resolve, verify, and load it into the runtime by its digest."""
-    chosen = choose_image(wiring.catalog(settings), image, version=version)
+    chosen = choose_image(catalogs.catalog(settings), image, version=version)
     trust = None if allow_unsigned else read_trust(trust_policy)
     runtime = wiring.runtime(settings, settings.driver)
     runtime.version()  # without an answer nothing need be fetched
-    with attempting(f"pull {chosen.reference}"), wiring.source(settings) as source:
+    with attempting(f"pull {chosen.reference}"), registries.source(settings) as source:
         ready = prepare(source, chosen, trust, runtime)
     pulled = ImagePulled(
         image=str(ready.found.reference),

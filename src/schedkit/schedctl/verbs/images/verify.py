@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from schedkit.model.trust.verified import Verified
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.completions import complete_images
@@ -14,6 +13,7 @@ from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.choose import choose_image
 from schedkit.schedctl.source.trust import Trust, read_trust
 from schedkit.schedctl.verbs.image_flags import trust_policy_option
+from schedkit.schedctl.wiring import catalogs, registries
 
 
 class Signature(Result, frozen=True, kw_only=True):
@@ -36,9 +36,9 @@ class Signature(Result, frozen=True, kw_only=True):
 @answering
 def command(settings: Settings, image: str, version: str | None, trust_policy: str | None) -> Answer:
     """Verify that a trusted signer signed an image; exits 1 if not."""
-    reference = choose_image(wiring.catalog_for(settings, image), image, version=version).reference
+    reference = choose_image(catalogs.catalog_for(settings, image), image, version=version).reference
     trust = read_trust(trust_policy)
-    with attempting(f"trust {reference}"), wiring.source(settings) as source:
+    with attempting(f"trust {reference}"), registries.source(settings) as source:
         verified = trust.verify(source, reference)
     signature = _describe(str(reference), verified, trust)
     return Answer(signature, [_text(signature)], warnings=trust.warnings)

@@ -66,9 +66,10 @@ def command(settings: Settings, image: str | None, kernel_config: Path | None, b
 def _needs_of(settings: Settings, image: str) -> ImageNeeds:
     from schedkit.schedctl.source.choose import choose_image  # noqa: PLC0415 - registries, only for who asks
     from schedkit.schedctl.source.needs import find_needs  # noqa: PLC0415 - as above
+    from schedkit.schedctl.wiring import catalogs, registries  # noqa: PLC0415 - as above
 
-    with wiring.source(settings) as source:
-        return find_needs(source, choose_image(wiring.catalog(settings), image))
+    with registries.source(settings) as source:
+        return find_needs(source, choose_image(catalogs.catalog(settings), image))
 
 
 def ask(root: Path, settings: Settings) -> tuple[RuntimeFacts, ...]:

@@ -38,6 +38,7 @@ from schedkit.schedctl.source.load import Ready, prepare
 from schedkit.schedctl.source.trust import Trust, read_trust
 from schedkit.schedctl.verbs.image_flags import image_options
 from schedkit.schedctl.verbs.machine.logs import forward
+from schedkit.schedctl.wiring import catalogs, registries
 
 _NOTICE_S = 5.0  # for a runtime to notice that a program has ended whose output has
 _LOCK_PATIENCE_S = 600.0  # a switch may wait for a slow scheduler, and then bring ours back
@@ -106,7 +107,7 @@ def understand(
     """What cannot be understood is told before anything is done."""
     after = After.FOLLOW if attach else After.WAIT if wait else After.LEAVE
     order = Order(after=after, **wishes)
-    chosen = choose_image(wiring.catalog(settings), image, version=version)
+    chosen = choose_image(catalogs.catalog(settings), image, version=version)
     arguments(chosen, order)
     return Asked(chosen, order, None if order.allow_unsigned else read_trust(trust_policy))
 
@@ -181,7 +182,7 @@ def prepare_launch(
     runtimes = {**wiring.runtimes(settings), settings.driver: runtime}
     runtime.version()  # without an answer nothing need be fetched either
     decided(is_possible(snapshot.look(wiring.kernel(), runtimes, is_thorough=True)))
-    with attempting(f"{doing} {asked.chosen.reference}"), wiring.source(settings) as source:
+    with attempting(f"{doing} {asked.chosen.reference}"), registries.source(settings) as source:
         ready = prepare(source, asked.chosen, asked.trust, runtime)
     spec = specify(
         asked.chosen,

@@ -12,12 +12,12 @@ import click
 from schedkit.oci.policy import root_files, root_update
 from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.policy.root_update import UpdateFailed
-from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.problems.problem import Problem, in_words
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.source.trust import root_folder_of
+from schedkit.schedctl.wiring import registries
 
 
 class TrustUpdated(Result, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
     today = datetime.now(UTC).date()
     known = first_root.read_bytes() if first_root else None
     try:
-        with closing(wiring.downloads(settings)) as downloads:
+        with closing(registries.downloads(settings)) as downloads:
             now = root_update.update(folder, today, downloads, url=url, first_root=known)
     except UpdateFailed as error:
         raise _not_refreshed(error) from error
