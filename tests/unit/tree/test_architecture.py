@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from schedkit.schedctl import main
+from schedkit.schedctl.verbs import catalog, trust
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -61,6 +64,10 @@ FORBIDDEN_BY = {
     "Rooms of kube": ("schedkit.kube.access.spoiled", "schedkit.kube.controller"),
     "Rooms of sked": ("schedkit.sked.trust.spoiled", "schedkit.sked.reconcile"),
     "Rooms of schedctl": ("schedkit.schedctl.change.spoiled", "schedkit.schedctl.verbs.machine.stop"),
+    "Verbs of schedctl import no verb": (
+        "schedkit.schedctl.verbs.machine.ps",
+        "schedkit.schedctl.verbs.machine.doctor",
+    ),
     "The model computes": ("schedkit.model.images.spoiled", "socket"),
 }
 
@@ -129,6 +136,14 @@ def test_the_tree_keeps_it_and_so_do_imports_in_the_right_direction(tmp_path: Pa
     add_module(tree, "schedkit.sked.trust.something", "import schedkit.oci.http.something\n")
 
     assert lint(tree).returncode == 0
+
+
+def test_no_verb_is_left_out_of_the_contract_of_verbs() -> None:
+    read = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (held,) = (each["modules"] for each in read if each["type"] == "independence")
+    verbs = [*main.VERBS.values(), *catalog.VERBS.values(), *trust.VERBS.values()]
+
+    assert set(held) == {each.target.removesuffix(":command") for each in verbs if ":command" in each.target}
 
 
 def test_no_import_is_excused() -> None:

@@ -1,5 +1,5 @@
 """How a verb's answer is printed.
 
 `answer` in one of three formats, `result` its base class, `terminal` colours, `progress` what goes on
-meanwhile.
+meanwhile, `scheduler_output` what a scheduler writes.
 """

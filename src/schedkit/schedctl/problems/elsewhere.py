@@ -1,10 +1,13 @@
-"""Runtimes that are on this machine, and are not where they were looked for."""
+"""What to say when no runtime answers, and which are on this machine elsewhere than they were looked for."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from schedkit.schedctl.problems.problem import Problem
 
 
 class Place(NamedTuple):
@@ -28,6 +31,17 @@ USUAL = (
     Place("Podman", "/run/podman/podman.sock", "--driver podman"),
     Place("containerd", "/run/containerd/containerd.sock", "--driver containerd"),
 )
+
+_NO_RUNTIME = (
+    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, also where schedctl looked"
+)
+
+
+def no_runtime(root: Path, problems: Sequence[str]) -> Problem:
+    """The problem of a verb that has no runtime to ask; `problems` says why each of them does not answer."""
+    why = "; ".join(problems) or "neither of them has a socket"
+    remedies = (advice(root, CLUSTERS, tried=why), _NO_RUNTIME)
+    return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 
 
 def advice(root: Path, places: tuple[Place, ...], *, tried: str) -> str:

@@ -22,6 +22,7 @@ from schedkit.runtimes.specs import Spec
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.progress import tell
 from schedkit.schedctl.answers.result import Result
+from schedkit.schedctl.answers.scheduler_output import forward
 from schedkit.schedctl.change import container_spec, lock, snapshot
 from schedkit.schedctl.change.container_spec import Order, arguments, specify
 from schedkit.schedctl.change.executor import Outcome
@@ -37,7 +38,6 @@ from schedkit.schedctl.source.choose import Chosen, choose_image
 from schedkit.schedctl.source.load import Ready, prepare
 from schedkit.schedctl.source.trust import Trust, read_trust
 from schedkit.schedctl.verbs.image_flags import image_options
-from schedkit.schedctl.verbs.machine.logs import forward
 from schedkit.schedctl.wiring import catalogs, registries
 
 _NOTICE_S = 5.0  # for a runtime to notice that a program has ended whose output has

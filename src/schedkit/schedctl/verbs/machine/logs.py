@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
-
 import click
 
 from schedkit.model.host.run_stop import choose
-from schedkit.runtimes.containers import Output, Stream
 from schedkit.schedctl import wiring
+from schedkit.schedctl.answers.scheduler_output import forward
 from schedkit.schedctl.change import snapshot
 from schedkit.schedctl.completions import complete_containers
-from schedkit.schedctl.problems.problem import printable, telling_problems
+from schedkit.schedctl.problems.elsewhere import no_runtime
+from schedkit.schedctl.problems.problem import telling_problems
 from schedkit.schedctl.problems.refusals import decided
 from schedkit.schedctl.settings.table import Settings
-from schedkit.schedctl.verbs.machine.ps import no_runtime
 
 
 @click.command()
@@ -29,17 +26,6 @@ def command(settings: Settings, container: str | None, tail: int | None, *, foll
     with telling_problems():
         look = snapshot.look(wiring.kernel(), runtimes)
         if look.containers is None:
-            raise no_runtime(look.problems)
+            raise no_runtime(wiring.ROOT, look.problems)
         chosen = decided(choose(look, container))
         forward(runtimes[chosen.driver].logs(chosen.id, tail=tail, follow=follow))
-
-
-def forward(outputs: Iterable[Output]) -> None:
-    """Write each piece where the program wrote it; on a terminal without anything that it would obey."""
-    for output in outputs:
-        is_error = output.stream is Stream.STDERR
-        file = sys.stderr if is_error else sys.stdout
-        if file is not None and file.isatty():
-            click.echo(printable(output.data.decode(errors="replace")), file=file, nl=False)
-        else:
-            click.echo(output.data, err=is_error, nl=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 import msgspec
 
@@ -14,16 +12,10 @@ from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Table, answering
 from schedkit.schedctl.answers.result import Result
 from schedkit.schedctl.change import snapshot
-from schedkit.schedctl.problems import elsewhere
-from schedkit.schedctl.problems.problem import Problem
+from schedkit.schedctl.problems.elsewhere import no_runtime
 from schedkit.schedctl.settings.table import Settings
 
 _SHORT_ID = 12
-
-
-_NO_RUNTIME = (
-    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, also where schedctl looked"
-)
 
 
 class ContainerShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,17 +51,10 @@ def command(settings: Settings) -> Answer:
 def answer(look: Snapshot) -> Answer:
     """What was found; those that have ended have no process."""
     if look.containers is None:
-        raise no_runtime(look.problems)
+        raise no_runtime(wiring.ROOT, look.problems)
     rows = [(str(each.pid or "-"), each.id[:_SHORT_ID], each.name) for each in look.containers]
     shown = Processes(containers=tuple(map(_shown, look.containers)))
     return Answer(shown, [Table(("PID", "ID", "NAME"), rows)], warnings=look.problems)
-
-
-def no_runtime(problems: Sequence[str]) -> Problem:
-    """What to say when there is nobody to ask."""
-    why = "; ".join(problems) or "neither of them has a socket"
-    remedies = (elsewhere.advice(wiring.ROOT, elsewhere.CLUSTERS, tried=why), _NO_RUNTIME)
-    return Problem("neither Podman nor containerd answers", why=why, remedy="; ".join(filter(None, remedies)))
 
 
 def _shown(one: Container) -> ContainerShown:

@@ -18,10 +18,10 @@ from schedkit.schedctl.change import lock, snapshot
 from schedkit.schedctl.change.machine import Machine
 from schedkit.schedctl.change.player import play
 from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.problems.elsewhere import no_runtime
 from schedkit.schedctl.problems.refusals import decided, problem
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
-from schedkit.schedctl.verbs.machine.ps import no_runtime
 
 
 class ContainerStopped(Result, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ def command(settings: Settings, container: str | None, grace_s: float, *, force:
     with lock.exclusive(wiring.LOCK, "stop", tell=tell):
         look = snapshot.look(kernel, runtimes)
         if look.containers is None:
-            raise no_runtime(look.problems)
+            raise no_runtime(wiring.ROOT, look.problems)
         chosen = decided(choose(look, container))
         plan = decided(plan_stop(look, chosen, is_forced=force))
         play(plan, Machine(kernel, runtimes, tell, grace_s))

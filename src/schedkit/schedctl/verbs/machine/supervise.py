@@ -52,11 +52,11 @@ from schedkit.schedctl.change.player import play
 from schedkit.schedctl.change.signals import interrupted_once
 from schedkit.schedctl.change.why_detached import joined
 from schedkit.schedctl.completions import complete_containers
+from schedkit.schedctl.problems.elsewhere import no_runtime
 from schedkit.schedctl.problems.problem import ExitCode, Problem, explain
 from schedkit.schedctl.problems.refusals import decided, problem
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
-from schedkit.schedctl.verbs.machine.ps import no_runtime
 
 _LOCK_PATIENCE_S = 600.0  # a switch by hand may wait for a slow scheduler, and then bring ours back
 _LAST_LINES = 20
@@ -165,7 +165,7 @@ def _answered(
         look = snapshot.look(kernel, answering)
         wait = await_runtimes(look, driver, waited_s=kernel.now() - began)
         if wait is None and look.containers is None:
-            raise no_runtime(look.problems)
+            raise no_runtime(wiring.ROOT, look.problems)
         if wait is None:
             return answering, look
         if not is_told:
