@@ -1,4 +1,4 @@
-"""What a runtime says beside a `Container`: how one stopped, and what it wrote; and what marks those of ours.
+"""What a runtime says beside a `Container`: what one wrote; and what marks those of ours.
 
 Every call of schedctl that asks for a status imports this: it holds what those need, as named tuples, which
 are made five times as fast as dataclasses.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
-
-from schedkit.model.host.containers import Exit
 
 # what the Go schedctl marks its Podman containers with; its containerd ones live in the namespace
 PROVIDER_LABEL = ("provider", "schedkit")
@@ -32,13 +30,6 @@ class Stream(Enum):
 
     STDOUT = 1
     STDERR = 2
-
-
-class Stopped(NamedTuple):
-    """The end of a container that was asked to stop."""
-
-    exit: Exit | None  # None: it had never been started
-    forced: bool  # it did not end by itself within the time given
 
 
 class Output(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from schedkit.model.host.containers import Container, Exit
-from schedkit.runtimes.containers import Output, Stopped
+from schedkit.runtimes.containers import Output
 from schedkit.runtimes.image_content import ImageContent, Progress
 from schedkit.runtimes.specs import Spec
 
@@ -63,10 +63,10 @@ class Runtime(Images, Protocol):
     def wait(self, container: str, *, timeout_s: float | None = None) -> Exit | None:
         """How it ended, once it has; None if it still runs after that time."""
 
-    def stop(self, container: str, *, grace_s: float) -> Stopped:
-        """SIGTERM, and SIGKILL for what still runs after that time; returns when all of it is gone.
+    def stop(self, container: str, *, grace_s: float) -> Exit | None:
+        """SIGTERM, and SIGKILL for what still runs after that time; returns its end when all of it is gone.
 
-        What not even SIGKILL ends within a minute is a `StillThereError`.
+        None: it had never been started. What not even SIGKILL ends within a minute is a `StillThereError`.
         """
 
     def remove(self, container: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,13 +14,6 @@ from schedkit.model.kernel.capabilities import least_privilege
 # kept of one container's output; older output is dropped
 LOG_LIMIT_BYTES = 4 << 20
 _USUAL = least_privilege()
-
-
-class Network(Enum):
-    """What of the network a container sees."""
-
-    NONE = "none"
-    HOST = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +39,14 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A container to create. It sees the host's processes, and may write to its own /run."""
+    """A container to create. It sees the host's processes and no network, and may write to its own /run."""
 
     name: str
     image: str  # by digest, as it was loaded
     admission: Admission  # why the image may run
     args: tuple[str, ...] = ()  # empty: the image's own
-    env: Mapping[str, str] = field(default_factory=dict)  # beside the image's own
     labels: Mapping[str, str] = field(default_factory=dict)
     privileges: Privileged | LeastPrivilege = Privileged()
     mounts: tuple[Mount, ...] = ()
-    network: Network = Network.NONE
     memory_limit_bytes: int | None = None  # None: only the machine's own limit
     has_input: bool = False  # its program reads what whoever attaches gives it; else it finds the end at once

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from schedkit.model.host.containers import Container, ContainerState, Exit
-from schedkit.runtimes.containers import Output, Stopped, Stream
+from schedkit.runtimes.containers import Output, Stream
 from schedkit.runtimes.errors import ImageMissingError, NameTakenError, no_such_container
 from schedkit.runtimes.image_content import ImageContent, Meter, Progress, whole_layer
 from schedkit.runtimes.specs import Spec
@@ -170,15 +170,15 @@ class FakeRuntime:
             self._changed.wait_for(lambda: record.container.exit is not None, patience_s)
         return record.container.exit
 
-    def stop(self, container: str, *, grace_s: float) -> Stopped:  # noqa: ARG002 - who does not listen is killed at once
+    def stop(self, container: str, *, grace_s: float) -> Exit | None:  # noqa: ARG002 - who does not listen is killed at once
         record = self._asked("stop", container, is_change=True)
         with self._changed:
             if not record.container.is_running:
-                return Stopped(record.container.exit, forced=False)
+                return record.container.exit
             code = record.program.code_of_term
             record.write(Stream.STDOUT, record.program.farewell)
             self._finish(record, _KILLED if code is None else code)
-            return Stopped(record.container.exit, forced=code is None)
+            return record.container.exit
 
     def remove(self, container: str) -> None:
         self._ask("remove", self._name(container), is_change=True)

@@ -19,7 +19,7 @@ from schedkit.runtimes.containerd.log_keeper import FILE_LIMIT_BYTES
 from schedkit.runtimes.containers import Output, Stream
 from schedkit.runtimes.errors import DiskFullError, RefusedError, StartError, not_started, refusal
 from schedkit.runtimes.podman import answers, create_body
-from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Network, Spec
+from schedkit.runtimes.specs import LOG_LIMIT_BYTES, LeastPrivilege, Mount, Spec
 
 SPEC = Spec(admission=UNSIGNED, name="fifo", image="registry.example/fifo@sha256:0")
 PROGRAM = oci_spec.Program(("/fifo",), ("--default",), ("PATH=/usr/bin", "KIND=image"))
@@ -136,13 +136,11 @@ class TestPodman:
 
 
 class TestContainerd:
-    def test_arguments_replace_those_of_the_image_and_environments_add_up(self) -> None:
-        process = rendered(
-            Spec(admission=UNSIGNED, name="n", image="i", args=("--fast",), env={"KIND": "ours"})
-        )["process"]
+    def test_arguments_replace_those_of_the_image_and_its_environment_stays(self) -> None:
+        process = rendered(Spec(admission=UNSIGNED, name="n", image="i", args=("--fast",)))["process"]
 
         assert process["args"] == ["/fifo", "--fast"]
-        assert process["env"] == ["PATH=/usr/bin", "KIND=ours"]
+        assert process["env"] == ["PATH=/usr/bin", "KIND=image"]
 
     def test_without_arguments_the_images_own_are_used(self) -> None:
         assert rendered(SPEC)["process"]["args"] == ["/fifo", "--default"]
@@ -164,13 +162,10 @@ class TestContainerd:
         assert (whole["root"]["readonly"], whole["process"]["noNewPrivileges"]) == (True, True)
         assert "/proc/sysrq-trigger" in json.dumps(whole["linux"]["readonlyPaths"])
 
-    @pytest.mark.parametrize(("network", "own"), [(Network.NONE, True), (Network.HOST, False)])
-    def test_processes_are_the_hosts_and_the_network_as_asked(self, network: Network, own: bool) -> None:
-        namespaces = json.dumps(
-            rendered(Spec(admission=UNSIGNED, name="n", image="i", network=network))["linux"]["namespaces"]
-        )
+    def test_processes_are_the_hosts_and_the_network_is_its_own(self) -> None:
+        namespaces = json.dumps(rendered(SPEC)["linux"]["namespaces"])
 
-        assert ("pid" in namespaces, "network" in namespaces) == (False, own)
+        assert ("pid" in namespaces, "network" in namespaces) == (False, True)
 
     def test_what_is_mounted_comes_after_the_run_folder_below_which_it_may_lie(self) -> None:
         mounts = rendered(

@@ -24,7 +24,6 @@ from schedkit.runtimes.containers import (
     NAMESPACE,
     STARTED_AT_LABEL,
     Output,
-    Stopped,
     shown,
 )
 from schedkit.runtimes.errors import (
@@ -166,18 +165,18 @@ class Containerd:
             return None
         return self.inspect(container).exit
 
-    def stop(self, container: str, *, grace_s: float) -> Stopped:
+    def stop(self, container: str, *, grace_s: float) -> Exit | None:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
         found = self.inspect(container)
         if found.state in {ContainerState.CREATED, ContainerState.EXITED}:
-            return Stopped(found.exit, forced=False)
+            return found.exit
         if not self._kill(container, signal.SIGTERM):
-            return Stopped(self.inspect(container).exit, forced=False)
+            return self.inspect(container).exit
         if ended := self.wait(container, timeout_s=grace_s):
-            return Stopped(ended, forced=False)
-        forced = self._kill(container, signal.SIGKILL)
+            return ended
+        self._kill(container, signal.SIGKILL)
         if ended := self.wait(container, timeout_s=KILL_TIMEOUT_S):
-            return Stopped(ended, forced=forced)
+            return ended
         raise still_there(self.name, container)
 
     def remove(self, container: str) -> None:

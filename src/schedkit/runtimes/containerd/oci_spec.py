@@ -9,9 +9,11 @@ from typing import Any
 
 from schedkit.model.kernel.capabilities import CAPABILITIES
 from schedkit.runtimes.errors import RefusedError
-from schedkit.runtimes.specs import LeastPrivilege, Mount, Network, Spec
+from schedkit.runtimes.specs import LeastPrivilege, Mount, Spec
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# none for processes: a container shares those of the host that it does not have
+_OWN_NAMESPACES = ("mount", "ipc", "uts", "network")
 # what every runtime hides from, or shows read-only to, a container that is not privileged
 _HIDDEN = ("acpi", "kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug", "scsi")
 _READ_ONLY = ("asound", "bus", "fs", "irq", "sys", "sysrq-trigger")
@@ -50,7 +52,7 @@ def render(spec: Spec, program: Program, *, cgroup: str, grantable: tuple[str, .
         "root": {"path": "rootfs", "readonly": least},
         "mounts": [*_mounts("ro" if least else "rw"), *map(_bind, spec.mounts)],
         "linux": {
-            "namespaces": _namespaces(spec.network),
+            "namespaces": [{"type": kind} for kind in _OWN_NAMESPACES],
             "cgroupsPath": cgroup,
             "resources": _resources(spec),
             "maskedPaths": [f"/proc/{name}" for name in _HIDDEN] + ["/sys/firmware"] if least else [],
@@ -65,9 +67,7 @@ def granted(bounding: int) -> tuple[str, ...]:
 
 
 def _process(spec: Spec, program: Program, capabilities: tuple[str, ...]) -> dict[str, Any]:
-    given = [f"{name}={value}" for name, value in spec.env.items()]
-    kept = [one for one in (_PATH, *program.env) if one.partition("=")[0] not in spec.env]
-    env = {one.partition("=")[0]: one for one in (*kept, *given)}
+    env = {one.partition("=")[0]: one for one in (_PATH, *program.env)}
     sets = ("bounding", "effective", "permitted")
     return {
         "user": _user(spec.image, program.user),
@@ -109,12 +109,6 @@ def _mount(target: str, kind: str, *options: str) -> dict[str, Any]:
 def _bind(mount: Mount) -> dict[str, Any]:
     options = ["rbind", "ro" if mount.read_only else "rw"]
     return {"destination": mount.target, "type": "bind", "source": mount.source, "options": options}
-
-
-def _namespaces(network: Network) -> list[dict[str, str]]:
-    """Without one for processes: a container shares those of the host that it does not have."""
-    own = ("mount", "ipc", "uts", *(("network",) if network is Network.NONE else ()))
-    return [{"type": kind} for kind in own]
 
 
 def _resources(spec: Spec) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode  # pathlib has imported it already
 
 from schedkit.model.host.containers import Container, ContainerState, Exit
-from schedkit.runtimes.containers import CREATION_LABEL, KILL_TIMEOUT_S, PROVIDER_LABEL, Output, Stopped
+from schedkit.runtimes.containers import CREATION_LABEL, KILL_TIMEOUT_S, PROVIDER_LABEL, Output
 from schedkit.runtimes.errors import (
     ContainerRuntimeError,
     HungUpError,
@@ -159,16 +159,16 @@ class Podman:
         """How it ended, once it has; None if it still runs after that time."""
         return self._wait(self._id(container), timeout_s, poll=_LONG_POLL)
 
-    def stop(self, container: str, *, grace_s: float) -> Stopped:
+    def stop(self, container: str, *, grace_s: float) -> Exit | None:
         """SIGTERM, and SIGKILL for what still runs after that time; returns when it is gone."""
-        found, forced = self._id(container), False
+        found = self._id(container)
         if self._inspect(found).state is ContainerState.CREATED:
-            return Stopped(None, forced=False)
+            return None
         if self._kill(found, "SIGTERM") and not self._wait(found, grace_s, poll=_SHORT_POLL):
-            forced = self._kill(found, "SIGKILL")
+            self._kill(found, "SIGKILL")
         if not self._is_reached(found, _TIDIED_UP, KILL_TIMEOUT_S, poll=_SHORT_POLL):
             raise still_there(self.name, container)
-        return Stopped(self._inspect(found).exit, forced=forced)
+        return self._inspect(found).exit
 
     def remove(self, container: str) -> None:
         """Delete it with its output, and kill it before if it still runs; it may be gone already."""

@@ -15,11 +15,10 @@ def create_body(spec: Spec, mark: str) -> bytes:
         "name": spec.name,
         "image": spec.image,
         "command": list(spec.args),
-        "env": dict(spec.env),
         "stdin": spec.has_input,
         "labels": {**spec.labels, CREATION_LABEL: mark, **dict([PROVIDER_LABEL])},
         "pidns": {"nsmode": "host"},
-        "netns": {"nsmode": spec.network.value},
+        "netns": {"nsmode": "none"},
         "mounts": [_run_folder(), *map(_bind, spec.mounts)],
         "systemd": "false",  # or Podman takes what is called `init` for systemd, and mounts over /run
         # whatever the machine's default: journald needs systemd, and `none` forgets a scheduler's last words

@@ -164,7 +164,7 @@ def _kept(machine: Machine, so_far: Outcome) -> Snapshot | None:
 
 def _stop_new(machine: Machine, made: Container) -> Exit | None:
     with suppress(ContainerRuntimeError):  # its removal ends it as well
-        return machine.of(made).stop(made.id, grace_s=machine.grace_s).exit
+        return machine.of(made).stop(made.id, grace_s=machine.grace_s)
     return None
 
 
