@@ -40,7 +40,7 @@ class AllowedUnsigned:
     """Nobody was asked who signed the image, because a user said that nobody has to be."""
 
     reason: str
-    """Where the user said so: a flag, a variable or a key of a file."""
+    """The setting that says so, by its flag; `schedctl config` tells who has set it."""
 
 
 Admission: TypeAlias = Verified | AllowedUnsigned

@@ -170,32 +170,29 @@ def _recorded(entry: LogEntry, *, enveloped: bool) -> Recorded:
 
 def _hashedrekord(spec: object) -> Recorded:
     found = json_part(spec, _HashedRekord, "the log entry")
-    algorithm, digest = _hash(found.data.hash)
-    signature = base64_bytes(found.signature.content, "the logged signature")
-    return Recorded(algorithm, digest, Covered.MESSAGE, signature, _pem(found.signature.public_key.content))
+    signature = found.signature
+    return _first(found.data.hash, Covered.MESSAGE, signature.content, signature.public_key.content)
 
 
 def _dsse(spec: object) -> Recorded:
     found = json_part(spec, _Dsse, "the log entry")
-    algorithm, digest = _hash(found.payload_hash)
     only = _only(found.signatures)
-    return Recorded(
-        algorithm,
-        digest,
-        Covered.PAYLOAD,
-        base64_bytes(only.signature, "the logged signature"),
-        _pem(only.verifier),
-    )
+    return _first(found.payload_hash, Covered.PAYLOAD, only.signature, only.verifier)
 
 
 def _in_toto(spec: object) -> Recorded:
     """This kind wraps the signature, which is text already, into base64 once more."""
     content = json_part(spec, _InToto, "the log entry").content
-    algorithm, digest = _hash(content.payload_hash)
     only = _only(content.envelope.signatures)
-    text = base64_bytes(only.sig, "the logged signature")
-    signature = base64_bytes(text.decode("ascii", errors="replace"), "the logged signature")
-    return Recorded(algorithm, digest, Covered.PAYLOAD, signature, _pem(only.public_key))
+    text = base64_bytes(only.sig, "the logged signature").decode("ascii", errors="replace")
+    return _first(content.payload_hash, Covered.PAYLOAD, text, only.public_key)
+
+
+def _first(of: _Hash, covers: Covered, signature: str, verifier: str) -> Recorded:
+    """From the parts that all kinds of the first logs have: a hash in hex, a signature, a key in PEM."""
+    algorithm, digest = _hash(of)
+    signed = base64_bytes(signature, "the logged signature")
+    return Recorded(algorithm, digest, covers, signed, _pem(verifier))
 
 
 def _second_hashedrekord(spec: object) -> Recorded:
