@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import upkeep
 
+from rig.build.measurements import Findings
+from rig.build.recipe_facts import Recipe, containerfile, entry
 from schedkit.model.catalog import Entry, render_catalog
-from schedkit.model.measurements import Findings
-from schedkit.model.recipes import Recipe, containerfile, entry
 
 RECIPES = Path("recipes")
 CATALOG = Path("src/schedkit/catalog.json")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import catalog
 from children import ROOT
 
-from schedkit.model.measurements import Findings
-from schedkit.model.recipes import Recipe
+from rig.build.measurements import Findings
+from rig.build.recipe_facts import Recipe
 
 _HEAD = (
     "| scheduler | recipe builds | facts | measured on kernel | capabilities | attached after | exit code |\n"

@@ -8,11 +8,11 @@ import pytest
 
 from rig.base import cache
 from rig.build import recipes
+from rig.build.measurements import Circumstances, Confinement, measure
 from rig.build.trials import Attempts, Limits, unpack
 from rig.guest import schedext, schedulers
 from rig.runtimes import images
 from schedkit.model.catalog import Needs
-from schedkit.model.measurements import Circumstances, Confinement, measure
 
 pytestmark = pytest.mark.kernel("7")
 

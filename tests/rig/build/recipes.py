@@ -17,8 +17,8 @@ from rig.base import cache, processes
 from rig.base.errors import RigError, Unavailable
 from rig.base.progress import say, step
 from rig.build import debian
+from rig.build.recipe_facts import labels
 from schedkit.model.catalog import parse_catalog
-from schedkit.model.recipes import labels
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "recipes"

@@ -26,12 +26,12 @@ import msgspec
 
 from rig.base import processes
 from rig.base.progress import say
+from rig.build.measurements import Attempt, Circumstances, Confinement, NotMeasured, Trial, measure
 from schedkit.kernel import kmsg, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.host.processes import Process
 from schedkit.model.kernel.log import last_words
 from schedkit.model.kernel.sched_ext import KernelState, State
-from schedkit.model.measurements import Attempt, Circumstances, Confinement, NotMeasured, Trial, measure
 
 _ROOT = Path("/")
 _STATS_BELOW_RUN = "run/scx/root/stats"

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from rig.build import trials
-from schedkit.model.catalog import Entry, Measured, Needs, parse_catalog
-from schedkit.model.measurements import (
+from rig.build.measurements import (
     CAPABILITIES,
     Attempt,
     Circumstances,
@@ -25,7 +24,8 @@ from schedkit.model.measurements import (
     base_name,
     measure,
 )
-from schedkit.model.recipes import InvalidRecipe, Recipe, containerfile, entry, labels
+from rig.build.recipe_facts import InvalidRecipe, Recipe, containerfile, entry, labels
+from schedkit.model.catalog import Entry, Measured, Needs, parse_catalog
 
 ROOT = Path(__file__).parents[3]
 RECIPES = ROOT / "recipes"
@@ -82,7 +82,8 @@ def copied(tmp_path: Path) -> Path:
 
 def catalog(root: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, str(ROOT / "tools/catalog.py"), "--root", str(root), *flags]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_catalog_and_containerfiles_are_those_of_the_recipes() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-TOOL = Path(__file__).parents[3] / "tools" / "generate.py"
+ROOT = Path(__file__).parents[3]
+TOOL = ROOT / "tools" / "generate.py"
 DOCUMENT = "# Title\n\n<!-- output of: echo hello -->\n{}<!-- end of output -->\n\nText.\n"
 FRESH = DOCUMENT.format("\n```text\nhello\n```\n\n")
 
 
 def generate(root: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, str(TOOL), "--root", str(root), *flags]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_part_becomes_the_output_of_its_command(tmp_path: Path) -> None:

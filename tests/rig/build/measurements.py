@@ -87,7 +87,7 @@ class Findings(Fact, frozen=True, kw_only=True):
     measured: Measured
 
 
-class NotMeasured(Exception):  # noqa: N818 - it says what became of the measurement
+class NotMeasured(Exception):
     """The scheduler does not even work with everything; the message says what it said."""
 
 

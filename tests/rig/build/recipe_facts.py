@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
+from rig.build.measurements import Findings
 from schedkit.model.catalog import Entry, Needs
 from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, OCI
-from schedkit.model.measurements import Findings
 
 _OWN_FIELDS: Final = ("version", "measured")
 _CONTAINERFILE: Final = """\
@@ -39,7 +39,7 @@ ENTRYPOINT ["/usr/bin/{name}"]
 """
 
 
-class InvalidRecipe(ValueError):  # noqa: N818 - it says what the recipe is
+class InvalidRecipe(ValueError):
     """A recipe that contradicts itself; the message says how, and what to mend."""
 
 
