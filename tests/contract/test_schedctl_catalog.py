@@ -278,6 +278,7 @@ def test_a_dynamic_program_is_refused_until_its_libraries_are_named_and_then_run
         (["/usr/bin/env", "--image", "localhost:1/x:1", "--min-kernel", "new"], "something like 6.12"),
         (["/usr/bin/env", "--image", "localhost:1/x:1", "--to", "localhost:2"], "is not an OCI layout"),
         (["one", "two", "--image", "localhost:1/x:1"], "two of them are for linux/amd64"),
+        (["one", "two", "--image", "localhost:1/x:1"], "next: give one program for each platform"),
     ],
 )
 def test_what_cannot_be_packaged_is_refused_with_the_reason(

@@ -45,6 +45,27 @@ def told(*words: str, home: Path, apart: tuple[str, ...] = ()) -> tuple[int, dic
     return done.returncode, {key: words.strip() for key, _, words in lines}
 
 
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("catalog update {file} --sha256 0", "publisher"),
+        ("package {file} --image registry.example/x:1", "built for 64-bit Linux"),
+    ],
+)
+def test_what_is_refused_comes_with_what_to_do_next(words: str, remedy: str, tmp_path: Path) -> None:
+    file = tmp_path / "refused"
+    file.write_text("{}")
+
+    code, said = told(*words.format(file=file).split(), home=tmp_path)
+
+    assert code == 1
+    assert said["why"]
+    assert remedy in said["next"]
+
+
 # Without a network
 
 NO_NETWORK = ("unshare", "--net")

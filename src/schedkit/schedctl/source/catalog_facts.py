@@ -165,17 +165,16 @@ def _needs(needs: NeedsFacts) -> list[str]:
         for what, is_needed in wanted.items()
         if is_needed is not None
     ]
-    lines += _listed("capabilities", needs.capabilities)
-    return lines + _listed(
-        "a kernel with", needs.kernel_options and [f"CONFIG_{one}" for one in needs.kernel_options]
-    )
+    options = needs.kernel_options and [f"CONFIG_{one}" for one in needs.kernel_options]
+    lines += _listed("capabilities", needs.capabilities, none="no capabilities")
+    return lines + _listed("a kernel with", options, none="no further option in the kernel's config")
 
 
-def _listed(what: str, names: Sequence[str] | None) -> list[str]:
+def _listed(what: str, names: Sequence[str] | None, *, none: str) -> list[str]:
     """Nothing when it is not known."""
     if names is None:
         return []
-    return [f"{what} {', '.join(names)}" if names else f"no {what}"]
+    return [f"{what} {', '.join(names)}" if names else none]
 
 
 def _honoured(contract: CpuFacts | None) -> list[str]:

@@ -67,7 +67,10 @@ class Kept:
         try:
             guarded.make_folder(self.folder)
         except guarded.Unguarded as error:
-            raise Problem(f"the catalog cannot be kept in {self.folder}", why=str(error)) from error
+            remedy = "let only this user write there, or name another folder with XDG_DATA_HOME"
+            raise Problem(
+                f"the catalog cannot be kept in {self.folder}", why=str(error), remedy=remedy
+            ) from error
         whole.write_whole(self.file, (render_catalog(entries),))
         note = msgspec.json.format(msgspec.json.encode(provenance), indent=2)
         whole.write_whole(self.note, (note, b"\n"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.model.catalog import Layer, parse_catalog, stack
+from schedkit.model.catalog import Entry, Layer, Listed, Needs, parse_catalog, stack
 from schedkit.model.images import manifests
 from schedkit.model.images.configs import parse_config, platform_of
 from schedkit.model.images.elf import Program
@@ -20,6 +20,7 @@ from schedkit.schedctl.main import VERBS
 from schedkit.schedctl.problems.explanations import explain
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.source import catalog_files
+from schedkit.schedctl.source.catalog_facts import facts, rows
 from schedkit.schedctl.source.catalog_files import Kept, Provenance
 from schedkit.schedctl.source.choose import choose_image
 from schedkit.schedctl.source.destinations import layout_folder, parse_mirrors, parse_prefix, refuse_login
@@ -175,7 +176,34 @@ def test_nobody_takes_names_of_images_from_where_others_can_write(spoiled: str, 
         catalog_files.updated(copy)
 
     assert "can be written to by other users" in problem.value.why
+    assert problem.value.remedy
     assert copy.provenance() is None or spoiled == "catalog.json"
+
+
+def test_a_copy_is_not_kept_where_others_can_write_and_it_is_said_where_else(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+
+    with pytest.raises(Problem, match="cannot be kept") as problem:
+        Kept(tmp_path / "open").replace(ENTRIES, NOTE)
+
+    assert "XDG_DATA_HOME" in problem.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("needs", "words"),
+    [
+        (Needs(), "not known"),
+        (Needs(kernel_options=()), "no further option in the kernel's config"),
+        (Needs(kernel_options=("KALLSYMS_ALL",)), "a kernel with CONFIG_KALLSYMS_ALL"),
+        (Needs(capabilities=()), "no capabilities"),
+        (Needs(capabilities=("BPF",)), "capabilities BPF"),
+    ],
+)
+def test_what_a_scheduler_needs_is_told_in_whole_words(needs: Needs, words: str) -> None:
+    known = facts(Listed("scx_x", Entry("registry.example/x:1", needs=needs), "a test"))
+
+    assert dict(rows(known))["Needs"] == words
 
 
 def test_a_copy_is_neither_read_nor_kept_through_a_link(tmp_path: Path) -> None:
@@ -309,15 +337,17 @@ def test_a_library_that_is_missing_is_named_with_where_it_was_looked_for(tmp_pat
 
 @pytest.mark.parametrize("interpreter", ["/../../etc/x", "lib/ld.so", "/" + "x" * 100])
 def test_an_interpreter_that_would_lie_elsewhere_is_refused(interpreter: str, tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"the interpreter .* is not packaged"):
+    with pytest.raises(Problem, match=r"the interpreter .* is not packaged") as refused:
         collect(Path("scx_x"), Program(Platform("linux", "amd64"), interpreter, ()), [tmp_path])
+    assert "link the program statically" in refused.value.remedy
 
 
 def test_a_library_whose_name_no_archive_holds_is_refused(tmp_path: Path) -> None:
     program = Program(Platform("linux", "amd64"), "/lib64/ld.so", ("x" * 101,))
 
-    with pytest.raises(Problem, match="is not packaged"):
+    with pytest.raises(Problem, match="is not packaged") as refused:
         collect(Path("scx_x"), program, [tmp_path])
+    assert "by a short name" in refused.value.remedy
 
 
 def test_a_library_that_is_named_by_a_path_is_refused(tmp_path: Path) -> None:

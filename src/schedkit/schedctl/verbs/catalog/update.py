@@ -117,7 +117,11 @@ def _require(found: str, wanted: str | None) -> None:
             remedy=f"compare its checksum with its publisher's, then repeat with --sha256 {found}",
         )
     if found != wanted.lower().removeprefix("sha256:"):
-        raise Problem("the catalog does not have the given checksum", why=f"its sha256 is {found}")
+        raise Problem(
+            "the catalog does not have the given checksum",
+            why=f"its sha256 is {found}",
+            remedy="ask its publisher for the checksum again; if it still differs, do not use this catalog",
+        )
 
 
 def refuse_older(now: str | None, kept: Provenance | None) -> None:

@@ -27,7 +27,8 @@ def read_program(file: Path) -> tuple[bytes, Program]:
     try:
         return data, parse_program(data)
     except InvalidProgram as error:
-        raise Problem(f"{file} cannot be packaged", why=str(error)) from error
+        remedy = "give a program that was built for 64-bit Linux, and is whole"
+        raise Problem(f"{file} cannot be packaged", why=str(error), remedy=remedy) from error
 
 
 def collect(file: Path, program: Program, folders: Sequence[Path]) -> Found:
@@ -41,7 +42,8 @@ def collect(file: Path, program: Program, folders: Sequence[Path]) -> Found:
     interpreter = Path(program.interpreter)
     if not interpreter.is_absolute() or ".." in interpreter.parts or len(program.interpreter) > _LONGEST:
         why = "its path must be absolute, without `..`, and of at most 90 characters"
-        raise Problem(f"the interpreter {shown(program.interpreter)} is not packaged", why=why)
+        what = f"the interpreter {shown(program.interpreter)} is not packaged"
+        raise Problem(what, why=why, remedy="link the program statically, or to another interpreter")
     while wanted:
         name = wanted.pop()
         if name in libraries or name == interpreter.name:
@@ -56,7 +58,8 @@ def _find(name: str, program: Program, folders: Sequence[Path]) -> tuple[bytes, 
     """The first library of that name for the program's platform; a machine may have several platforms'."""
     if "/" in name or len(name) > _LONGEST:
         why = "the program names it by a path, not by a name" if "/" in name else "its name is too long"
-        raise Problem(f"the library {shown(name)} is not packaged", why=why)
+        remedy = "link the program statically, or to the library by a short name without a path"
+        raise Problem(f"the library {shown(name)} is not packaged", why=why, remedy=remedy)
     for folder in folders:
         if (file := folder / name).is_file():
             data, library = read_program(file)

@@ -133,7 +133,9 @@ def _contents(programs: Sequence[Path], wish: _Wish) -> list[Contents]:
     platforms = [str(each.platform) for each in made]
     twice = next((platform for platform in platforms if platforms.count(platform) > 1), None)
     if twice:
-        raise Problem("these programs do not fit into one image", why=f"two of them are for {twice}")
+        remedy = "give one program for each platform"
+        why = f"two of them are for {twice}"
+        raise Problem("these programs do not fit into one image", why=why, remedy=remedy)
     return made
 
 
