@@ -120,7 +120,9 @@ class VerbGroup(click.Group):
         if command is None or not any(flag in option.opts for option in command.get_params(ctx)):
             return None
         right = f"{ctx.command_path} {verb} {flag}"
-        return click.UsageError(f"{flag} belongs to {verb} and comes after it: `{right}`.", ctx)
+        return click.UsageError(
+            f"{flag} belongs to {verb}; write the flag after the command: `{right}`.", ctx
+        )
 
     def _describe_unknown(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 - few are ever told

@@ -58,7 +58,7 @@ TROUBLES = [
     ),
     Trouble(
         "Crashing",
-        "the scheduler ended (exit code 1); its last words: libbpf: prog 'x': -EINVAL / attach failed",
+        "the scheduler ended (exit code 1); the end of its output: libbpf: prog 'x': -EINVAL / attach failed",
         {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}},
         {**_ENDED, "message": "libbpf: prog 'x': -EINVAL\nattach failed\n"},
     ),

@@ -151,7 +151,7 @@ def test_a_login_is_not_sent_to_a_token_server_without_tls(
     demand = f'Bearer realm="{other.url}/token",service="x"'
     serve_manifest(secure_server, always(answer(401, WWW_Authenticate=demand)))
 
-    with pytest.raises(Refused, match="token server that is not safe"):
+    with pytest.raises(Refused, match="not safe to send a login to the token server"):
         secure_client.resolve(tagged(secure_server))
 
     assert other.requests == []

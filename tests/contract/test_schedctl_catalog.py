@@ -581,7 +581,7 @@ def test_a_signed_catalog_is_believed_under_the_policy_and_an_older_one_no_more(
     assert (unsigned.returncode, older.returncode) == (1, 1)
     assert "is not signed" in unsigned.stderr
     assert (done["added"], done["provenance"]["signer"]) == (["mine"], IDENTITY)
-    assert "the catalog is or may be older than the kept catalog" in older.stderr
+    assert "this catalog is older, or may be older, than the catalog of the last update" in older.stderr
 
 
 # Byte by byte

@@ -170,7 +170,7 @@ def test_a_failing_init_is_told_with_both_reasons_and_leaves_nothing(machine: Ma
     assert (failed.code, failed.stdout) == (1, "")
     assert "Error: bad_init was not attached: its program ended (exit code 1)\n" in failed.stderr
     assert "the kernel says: rig_bad_init: " in failed.stderr
-    assert "its last words: registered with the kernel / Error: EXIT: " in failed.stderr
+    assert "the end of the scheduler's output: registered with the kernel / Error: EXIT: " in failed.stderr
     assert "\n  next: `schedctl doctor` checks this machine" in failed.stderr
     assert (schedext.state(), machine.containers()) == ("disabled", [])
     assert said_by(machine) == IDLE
@@ -285,7 +285,7 @@ def test_no_scheduler_is_started_while_a_strangers_ejected_one_is_held(
     assert (refused.code, machine.containers()) == (1, [])
     assert f"process {stranger.pid} (" in refused.stderr
     assert "still holds a scheduler that the kernel has ejected" in refused.stderr
-    assert "\n  next: end it first: " in refused.stderr
+    assert "\n  next: end the process first: " in refused.stderr
     stranger.send(signal.SIGTERM)
     stranger.wait(TIMEOUT_S)
     run_well(machine, "fifo")
@@ -402,9 +402,8 @@ def test_beside_several_what_an_ended_container_left_is_named_and_a_reset_ends_a
         reset = machine.schedctl("reset", "--yes")
 
     assert (code, status) == (2, "multiple-managed")
-    assert (
-        "the kernel runs totally_different from container fifo, which has ended and left a process" in message
-    )
+    assert "the kernel runs totally_different; container fifo started it and has ended" in message
+    assert "but left a process behind" in message
     assert (reset.code, schedext.state(), machine.containers()) == (0, "disabled", []), reset.stderr
 
 

@@ -113,7 +113,7 @@ def test_a_registry_that_stops_in_the_middle_of_a_layer_is_named_and_nothing_of_
 ) -> None:
     failed = machine.from_registries().schedctl("run", broken_registry, "--allow-unsigned")
 
-    assert_refused(machine, failed, f"cannot run {broken_registry}", "broke off", "try again later")
+    assert_refused(machine, failed, f"cannot run {broken_registry}", "was interrupted", "try again later")
     assert machine.images() == []
 
 

@@ -146,7 +146,7 @@ func conditions(seen bool, counts NodeCounts, young bool) []metav1.Condition {
 		unreported = condition("Ready", metav1.ConditionFalse, deployed.Reason, deployed.Message)
 	}
 	return []metav1.Condition{
-		condition("Accepted", metav1.ConditionTrue, "Accepted", "nothing is in the way"),
+		condition("Accepted", metav1.ConditionTrue, "Accepted", "nothing prevents the deployment of this SchedExt"),
 		condition("Verified", metav1.ConditionUnknown, "VerificationOff", "signatures are not verified"),
 		deployed,
 		progressing,
@@ -170,7 +170,7 @@ func deployment(seen bool, counts NodeCounts, young bool) (deployed, progressing
 		words := fmt.Sprintf("%d of %s are being started", counts.Starting, nodes)
 		return no("PodStarting", words), condition("Progressing", metav1.ConditionTrue, "Starting", words)
 	case young:
-		return no("Settling", nodes+" have not run for 30 s without a restart yet"), done
+		return no("Settling", nodes+" still have to run for 30 s without a restart"), done
 	}
 	return condition("Deployed", metav1.ConditionTrue, "PodsSettled", "pods run on "+nodes), done
 }

@@ -28,7 +28,7 @@ class Unguarded(OSError):  # noqa: N818 - a state of the folder
 class Linked(Unguarded):
     """Something on the way, or at its end, leads elsewhere or nowhere; the message says what."""
 
-    remedy = "name the file itself"
+    remedy = "give the path of the file itself, without links"
 
 
 def make_folder(folder: Path) -> None:

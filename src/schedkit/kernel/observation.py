@@ -51,7 +51,7 @@ def _look(root: Path, gather: Callable[[Path], HeldObjects], *, is_thorough: boo
         kernel = sysfs.read(root)
         if _is_same_attachment(before, kernel):
             return Snapshot(kernel, _prove(kernel, held), held)
-    unknown = Proof(Hold.UNKNOWN, reason="schedulers change faster than they can be observed")
+    unknown = Proof(Hold.UNKNOWN, reason="schedulers change faster than they can be observed: try again")
     return Snapshot(kernel, unknown, held)
 
 

@@ -209,7 +209,10 @@ class Transport:
             async with asyncio.timeout(limit_s):
                 token = await self._connection.credentials.token()
         except TimeoutError as error:
-            words = f"no token for {self._connection.address} came in time: is its credential program stuck?"
+            words = (
+                f"no token for {self._connection.address} came in time: "
+                "check whether the kubeconfig's credential program hangs"
+            )
             raise UnavailableError(words, acted=False) from error
         return {"Authorization": f"Bearer {token}"} if token else {}
 

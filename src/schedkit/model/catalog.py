@@ -191,7 +191,7 @@ def _parse_name(name: str) -> str:
     try:
         return msgspec.convert(name if name.isprintable() else "", Name)
     except msgspec.ValidationError as error:
-        form = "use at most 63 small letters and digits, with '_', '.' and '-' only in between"
+        form = "use at most 63 lower-case letters and digits, with '_', '.' and '-' only between them"
         message = f"{name!r} is not a valid name: {form}"
         raise InvalidCatalog(message) from error
 

@@ -17,7 +17,8 @@ def connect(path: Path, runtime: str) -> socket.socket:
     """A connection to the runtime that listens there."""
     start = f"install it, start it (`systemctl start {_UNITS[runtime]}`), or name its socket with --socket"
     if len(bytes(path)) > _PATH_LIMIT_BYTES:
-        raise NoSocketError(f"{path} is too long for a socket's path", "give a shorter path, or a link to it")
+        shorten = "give a shorter path, or make a link with a shorter path and give that link"
+        raise NoSocketError(f"{path} is too long for a socket's path", shorten)
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_CONNECT_TIMEOUT_S)
     try:

@@ -18,7 +18,7 @@ VERBS: dict[str, Verb] = {
     ),
     "switch": Verb(
         "schedkit.schedctl.verbs.machine.switch:command",
-        "Replace the running scheduler; it comes back if the new one fails.",
+        "Replace the running scheduler; if the new scheduler fails, the old scheduler comes back.",
     ),
     "status": Verb(
         "schedkit.schedctl.verbs.machine.status:command",
@@ -28,7 +28,7 @@ VERBS: dict[str, Verb] = {
     "logs": Verb("schedkit.schedctl.verbs.machine.logs:command", "Show a scheduler's output."),
     "stop": Verb(
         "schedkit.schedctl.verbs.machine.stop:command",
-        "Stop a scheduler, and wait until the kernel has let go of it.",
+        "Stop a scheduler, and wait until the kernel has released it.",
     ),
     "reset": Verb("schedkit.schedctl.verbs.machine.reset:command", "Go back to the kernel's own scheduler."),
     "pull": Verb(

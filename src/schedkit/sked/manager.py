@@ -84,17 +84,22 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
     "Folder with tls.crt and tls.key for metrics. If left out, a certificate is made.",
     type=click.Path(path_type=Path),
 )
-@_switch("--enable-http2", "Accepted for old manifests; servers speak HTTP/1.1 only.", default=False)
+@_switch(
+    "--enable-http2",
+    "Has no effect, and is accepted only for old manifests: servers speak HTTP/1.1 only.",
+    default=False,
+)
 @_flag(
     "--trust-mode",
-    "Lowest mode for images without a trusted signature; rules may only be stricter.",
+    "Least strict mode for images without a trusted signature; rules can only make it stricter.",
     type=_MODE,
     default="off",
     show_default=True,
 )
 @_flag(
     "--default-trust-mode",
-    "Mode for images without a trusted signature while there are no rules, if stricter than --trust-mode.",
+    "Mode for images without a trusted signature while there are no rules. "
+    "It counts only if it is stricter than --trust-mode.",
     type=_MODE,
     default="off",
     show_default=True,
@@ -106,7 +111,8 @@ def _switch(name: str, text: str, *, default: bool) -> Decorator:
 )
 @_flag(
     "--trust-interval",
-    "Seconds until a tag is checked again; outages are retried sooner at first, then later.",
+    "Seconds until a tag is checked again. During an outage, the first retries come sooner, "
+    "and further retries after up to three times as long.",
     type=click.FloatRange(min=1),
     default=600,
     show_default=True,

@@ -36,20 +36,31 @@ EVERYWHERE = (
         GROUP,
         f"{PLURAL}/finalizers",
         ("update",),
-        "OwnerReferencesPermissionEnforcement demands it to create a DaemonSet that a SchedExt owns",
+        "the admission plugin OwnerReferencesPermissionEnforcement demands this permission "
+        "to create a DaemonSet that a SchedExt owns",
     ),
     Permission(
         "apps",
         "daemonsets",
         ("get", "list", "watch", "create", "patch", "delete"),
-        "one for each SchedExt; `get` looks at a DaemonSet of the same name that sked did not make",
+        "one DaemonSet for each SchedExt; `get` reads a DaemonSet of the same name that sked did not make",
     ),
     Permission("", "pods", ("list", "watch"), "how the schedulers are doing"),
     Permission("", "nodes", ("list", "watch"), "for the planned ownership of nodes; not read yet"),
     Permission("", "events", ("list", "watch"), "why the pods of a DaemonSet are refused"),
-    Permission("events.k8s.io", "events", ("create", "patch"), "one per changed condition, then its count"),
+    Permission(
+        "events.k8s.io",
+        "events",
+        ("create", "patch"),
+        "one event for each changed condition; if it repeats, only its count changes",
+    ),
     Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
-    Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "whether they may read metrics"),
+    Permission(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        ("create",),
+        "whether the client that asks may read metrics",
+    ),
 )
 """In all namespaces: users choose where their SchedExts live."""
 

@@ -95,7 +95,7 @@ def measure(attempt: Attempt, about: Circumstances) -> Findings:
     """Find out what the scheduler needs, with as few attempts as that takes."""
     free = attempt(Confinement())
     if not free.works:
-        raise NotMeasured(f"it does not work even with everything: {_told(free)}")
+        raise NotMeasured(f"it does not work even without any restriction: {_told(free)}")
     without: dict[str, str] = {}
     host_pid, capabilities = _least_privileges(attempt, without)
     needs = Needs(

@@ -81,14 +81,18 @@ def _require_consistency(recipe: Recipe) -> None:
     facts, found = recipe.facts, recipe.findings
     for field in _OWN_FIELDS:
         if getattr(facts, field) is not None:
-            raise InvalidRecipe(f"{recipe.name}: facts.json has {field!r}, which has a file of its own")
+            raise InvalidRecipe(
+                f"{recipe.name}: facts.json has {field!r}, but this field has its own file: "
+                "remove it from facts.json"
+            )
     if found is None:
         return
     for field in ("ops_name", "stats"):
         read, seen = getattr(facts, field), getattr(found, field)
         if read not in {None, seen}:
             raise InvalidRecipe(
-                f"{recipe.name}: facts.json says that {field} is {read!r}, but {seen!r} was measured: mend it"
+                f"{recipe.name}: facts.json says that {field} is {read!r}, but {seen!r} was measured: "
+                "correct facts.json"
             )
 
 

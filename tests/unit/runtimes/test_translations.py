@@ -37,7 +37,7 @@ def rendered(spec: Spec, program: oci_spec.Program = PROGRAM) -> dict[str, dict[
         (Exit(137), "killed by SIGKILL"),
         (Exit(139), "killed by SIGSEGV"),
         (Exit(255), "exit code 255"),  # no signal has the number 127
-        (Exit(137, out_of_memory=True), "killed by the kernel, out of memory"),
+        (Exit(137, out_of_memory=True), "killed by the kernel because memory ran out"),
     ],
 )
 def test_an_exit_says_what_happened(ended: Exit, words: str) -> None:

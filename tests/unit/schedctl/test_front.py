@@ -284,7 +284,7 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
             Problem(
                 "{home}/link is not used",
                 why="{home}/link is a link, and root does not follow links",
-                remedy="name the file itself",
+                remedy="give the path of the file itself, without links",
             ),
         ),
         (
@@ -292,7 +292,7 @@ def test_root_obeys_no_catalog_that_others_may_write(tmp_path: Path) -> None:
             Problem(
                 "{home}/file/own.json is not used",
                 why="{home}/file is not a folder",
-                remedy="name the file itself",
+                remedy="give the path of the file itself, without links",
             ),
         ),
     ],

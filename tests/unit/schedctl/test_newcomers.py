@@ -146,7 +146,7 @@ def test_a_wrong_word_is_told_with_the_right_one(words: str, expected: str, tmp_
     [
         (
             "--output json status",
-            "--output belongs to status and comes after it: `schedctl status --output`.",
+            "--output belongs to status; write the flag after the command: `schedctl status --output`.",
         ),
         ("--otput json status", "No such option '--otput'."),
         ("--output json", "No such option '--output'."),

@@ -144,8 +144,14 @@ def test_measured_needs_stand_above_those_that_were_read_and_leave_the_others() 
     [
         ({"ops_name": "y"}, "scx_x: facts.json says that ops_name is 'y', but 'x' was measured"),
         ({"stats": False}, "scx_x: facts.json says that stats is False, but True was measured"),
-        ({"measured": True}, "scx_x: facts.json has 'measured', which has a file of its own"),
-        ({"version": "1"}, "scx_x: facts.json has 'version', which has a file of its own"),
+        (
+            {"measured": True},
+            "scx_x: facts.json has 'measured', but this field has its own file: remove it from facts.json",
+        ),
+        (
+            {"version": "1"},
+            "scx_x: facts.json has 'version', but this field has its own file: remove it from facts.json",
+        ),
     ],
 )
 def test_a_recipe_that_contradicts_itself_is_refused(facts: dict[str, object], complaint: str) -> None:
@@ -246,7 +252,7 @@ def test_an_attempt_that_ran_out_of_time_leaves_a_need_unknown() -> None:
     ],
 )
 def test_nothing_is_measured_of_a_scheduler_that_does_not_work(free: Trial) -> None:
-    with pytest.raises(NotMeasured, match="does not work even with everything"):
+    with pytest.raises(NotMeasured, match="does not work even without any restriction"):
         measure(lambda _: free, ABOUT)
 
 

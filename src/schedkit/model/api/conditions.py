@@ -23,7 +23,7 @@ class Reason(StrEnum):
     """Why a condition is what it is."""
 
     # Accepted
-    ACCEPTED = "Accepted"  # nothing is in the way
+    ACCEPTED = "Accepted"  # nothing prevents the deployment
     OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
 
     # Accepted, Deployed and Ready
@@ -51,7 +51,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "ImagePullFailed"  # a node cannot pull the image
     CONTAINER_REFUSED = "ContainerRefused"  # a node cannot make the container
     CRASHING = "Crashing"  # the scheduler's process ends again and again
-    POD_FAILED = "PodFailed"  # a node has given up the pod
+    POD_FAILED = "PodFailed"  # a node evicted or rejected the pod
     POD_PENDING = "PodPending"  # a pod fits on no node
     NODE_SILENT = "NodeSilent"  # a pod is not ready any more: its node does not answer
     NO_NODES = "NoNodes"  # no node matches

@@ -127,7 +127,7 @@ class TemplateMeta(ApiType, frozen=True):
 
 
 class PodTemplate(ApiType, frozen=True):
-    """What each pod is made from. A change of it restarts schedulers."""
+    """What each pod is made from. Changing the template restarts schedulers."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: PodSpec = PodSpec()

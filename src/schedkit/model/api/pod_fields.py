@@ -271,7 +271,8 @@ _QUANTITY_RULES = (
     Rule(
         "self.all(name, type(self[name]) == int ? int(self[name]) >= 0"
         " : isQuantity(string(self[name])) && quantity(string(self[name])).compareTo(quantity('0')) >= 0)",
-        "an amount must be a number from 0 on with an optional unit: write for example 500m, 2, 64Mi or 1Gi",
+        "an amount must be a number that is 0 or greater, with an optional unit: "
+        "write for example 500m, 2, 64Mi or 1Gi",
     ),
 )
 Amounts: TypeAlias = Annotated[dict[str, Quantity], schema(*_QUANTITY_RULES, maxProperties=8)]

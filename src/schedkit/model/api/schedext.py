@@ -52,7 +52,10 @@ _IMAGE_MISTAKES = (
     ),
     (
         f"self.matches(r':[^/@]*{_ANY_END}') && !self.matches(r':{grammar.TAG}{_ANY_END}')",
-        "'the tag, after the last :, has up to 128 letters, digits, _, . and -, but not . or - first'",
+        (
+            "'the tag, after the last :, has up to 128 letters, digits, _, . and -, "
+            "and must not begin with . or -'"
+        ),
     ),
     (
         "self.matches('^[^@]*/[^:@]*[A-Z]') || self.matches('^[^/:@]*[A-Z]')",
@@ -163,8 +166,8 @@ class SchedExtSpec(ApiType, frozen=True):
     resources: BoundedResources | None = None
     """CPU and memory of the scheduler. No requests and no limits if left out."""
     image_pull_policy: PullPolicy | None = None
-    """When a node pulls the image. If left out: `Always` for the tag `latest`, or for neither tag nor
-    digest; otherwise `IfNotPresent`."""
+    """When a node pulls the image. If left out: `Always` if the tag is `latest`, or if the image has neither
+    a tag nor a digest; otherwise `IfNotPresent`."""
     image_pull_secrets: Annotated[
         tuple[LocalReference, ...], schema(maxItems=16, list_type="map", list_map_keys=["name"])
     ] = ()
@@ -211,7 +214,7 @@ class NodeCounts(ApiType, frozen=True, omit_defaults=False):
     ineligible: int = 0
     """Nodes that cannot run sched_ext."""
     unknown: int = 0
-    """Nodes on which the scheduler's pod runs, but whose kernel has not been asked."""
+    """Nodes on which the scheduler's pod runs, while it is not known what the kernel runs."""
     pods_ready: int = 0
     """Nodes on which the scheduler's pod is ready, whatever the kernel runs."""
 
@@ -225,7 +228,7 @@ class ConditionStatus(StrEnum):
 
 
 class ConditionType(StrEnum):
-    """The questions that are always answered."""
+    """The types of conditions; every SchedExt has all of them."""
 
     ACCEPTED = "Accepted"
     VERIFIED = "Verified"
@@ -275,7 +278,8 @@ class Verification(ApiType, frozen=True, omit_defaults=False):
     parts: Annotated[
         tuple[Annotated[str, schema(maxLength=128)], ...], schema(maxItems=MAX_PARTS, list_type="atomic")
     ] = ()
-    """Digests that pods report for the same image: some runtimes name a manifest of the verified index."""
+    """Digests that pods may report instead for the verified image: some runtimes report the digest of one
+    platform's manifest."""
 
 
 class SchedExtStatus(ApiType, frozen=True):

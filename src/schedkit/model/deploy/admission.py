@@ -123,7 +123,7 @@ def _signer(trusted: Trusted, vouching: Vouching) -> str:
 def _with_complaint(finding: Finding, observation: Observation) -> Finding:
     if not observation.complaint or observation.rules is None:
         return finding
-    words = "this follows the previous rules, because the current rules cannot be read"
+    words = "the previous rules still apply, because the current rules cannot be read"
     return replace(finding, message=f"{finding.message}; {words}: {observation.complaint}")
 
 

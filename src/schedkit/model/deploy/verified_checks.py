@@ -38,7 +38,7 @@ def pods_run_by_tag_alone(case: Case) -> Finding | None:
     """What they run was pulled before anybody looked; they are not restarted to find out."""
     if case.mode is not TrustMode.ENFORCE or not case.is_loose:
         return None
-    words = "the pods were started by this tag, and the image they run was not verified"
+    words = "the pods were started from a tag, not a digest, and the image they run was not verified"
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
 
 

@@ -114,14 +114,15 @@ class FailureFacts(NamedTuple):
 
 def explain_failure(name: str, course: Course, evidence: FailureFacts, *, timeout_s: float) -> Refused:
     """What went wrong, by the kernel and by the scheduler itself, and what to do next."""
+    how = evidence.ending or "it is not known how"
     whats = {
-        Course.ENDED: f"{name} was not attached: its program ended ({evidence.ending or 'how is not known'})",
+        Course.ENDED: f"{name} was not attached: its program ended ({how})",
         Course.TAKEN: f"{name} was not attached: the kernel runs the scheduler of {evidence.owner}",
     }
     late = f"the kernel did not confirm {name} within {timeout_s:g} s"
     reasons = (
         ("the kernel says: ", evidence.kernel_words),
-        ("its last words: ", evidence.last_words),
+        ("the end of the scheduler's output: ", evidence.last_words),
         ("", evidence.owner.reason),
     )
     why = "; ".join(f"{says}{words}" for says, words in reasons if words)

@@ -47,7 +47,7 @@ class Exit(NamedTuple):
 
     def __str__(self) -> str:
         if self.out_of_memory:
-            return "killed by the kernel, out of memory"
+            return "killed by the kernel because memory ran out"
         if self.signal is not None:
             return f"killed by SIG{_SIGNALS[self.signal]}"
         return f"exit code {self.code}"

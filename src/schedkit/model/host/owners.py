@@ -113,5 +113,5 @@ def _way_to_end_process(owner: Owner) -> str:
         return f"`kill {owner.pid}`"
     # not at once: a process that was started by hand may be in the unit of whatever one logs in with
     stop = "systemctl --user stop" if owner.is_users_unit else "systemctl stop"
-    who = "as its user " if owner.is_users_unit else ""
-    return f"`kill {owner.pid}`; if it comes back, {who}`{stop} {owner.service}`"
+    who = " as the unit's user" if owner.is_users_unit else ""
+    return f"`kill {owner.pid}`; if it comes back, run `{stop} {owner.service}`{who}"

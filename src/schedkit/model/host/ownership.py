@@ -142,7 +142,9 @@ def _held_by_nobody(loose: Sequence[SchedulerMap], evidence: HeldObjects) -> Pro
             Hold.NOBODY, reason="it was registered without a link, and its loader is gone", map_id=map_id
         )
     if not evidence.pinned_links:
-        return Proof(Hold.UNKNOWN, reason="no process holds its link, and no link is pinned either")
+        return Proof(
+            Hold.UNKNOWN, reason="its link is neither held by a process nor pinned in a BPF filesystem"
+        )
     return Proof(
         Hold.NOBODY, reason="no process holds its link: it is pinned in a BPF filesystem", map_id=map_id
     )
@@ -155,7 +157,8 @@ def _held(hold: Hold, pids: set[int], map_id: int, evidence: HeldObjects) -> Pro
         return Proof(Hold.UNKNOWN, reason="its process ended while it was being inspected")
     if len({process.cgroups for process in eldest}) > 1:
         named = ", ".join(str(process.pid) for process in eldest)
-        return Proof(Hold.UNKNOWN, reason=f"processes {named} share it, but belong to different units")
+        why = f"processes {named} share the scheduler, but belong to different containers or systemd units"
+        return Proof(Hold.UNKNOWN, reason=why)
     return Proof(hold, min(eldest, key=lambda process: process.pid), map_id=map_id)
 
 

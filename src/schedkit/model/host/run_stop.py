@@ -102,9 +102,12 @@ def lingering(left: Leftovers) -> Refused | None:
     if left.processes:
         return _held_by(left.processes[0])
     if left.pinned:
-        what = f"a link of {left.pinned[0].ops}, which the kernel has ejected, is pinned in a BPF filesystem"
+        what = (
+            f"the kernel has ejected {left.pinned[0].ops}, but its link is still pinned in a BPF filesystem"
+        )
         why = "when that link ends, the next scheduler may be detached with it"
-        return Refused(what, why, "remove the link's file first")
+        remedy = "remove the link's file first; BPF filesystems are usually mounted at /sys/fs/bpf"
+        return Refused(what, why, remedy)
     if left.gaps:
         what = "it is not known whether a process still holds an ejected scheduler"
         return Refused(what, "; ".join(left.gaps), "run schedctl as root, on the host, or add --force")

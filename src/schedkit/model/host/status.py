@@ -82,8 +82,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.MULTIPLE,
-        "several of schedkit's containers run ({ours}), but the kernel runs {ops} from {owner}, "
-        "which has ended and left a process",
+        "several of schedkit's containers run ({ours}), but the kernel runs {ops}; "
+        "{owner} started it and has ended, but left a process behind",
         "`schedctl reset` ends them all; then use `schedctl run` again",
         states=_ENABLED,
         owners=_STRAY,
@@ -106,7 +106,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.MISMATCH,
-        "{ours} runs, but the kernel runs {ops} from {owner}, which has ended and left a process",
+        "{ours} runs, but the kernel runs {ops}; {owner} started it and has ended, but left a process behind",
         "`schedctl reset` ends both; then use `schedctl run` again",
         states=_ENABLED,
         owners=_STRAY,
@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Status.ORPHANED,
-        "the kernel runs {ops} from {owner}, which has ended and left a process",
+        "the kernel runs {ops}; {owner} started it and has ended, but left a process behind",
         "end that process: `schedctl reset`",
         states=_ENABLED,
         owners=_STRAY,
@@ -152,14 +152,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.MISMATCH,
         "{ours} runs, and the kernel runs {ops}, but it is not proved that they belong together: {reason}",
-        "run `schedctl status` as root, on the host, while the container runtime answers",
+        "start the container runtime if it does not run, then run `schedctl status` as root, on the host",
         states=_ENABLED,
         containers=_ONE,
     ),
     Rule(
         Status.ORPHANED,
         "the kernel runs {ops}, but its owner is not known: {reason}",
-        "run `schedctl status` as root, on the host, while the container runtime answers",
+        "start the container runtime if it does not run, then run `schedctl status` as root, on the host",
         states=_ENABLED,
     ),
     Rule(
@@ -186,7 +186,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Status.IDLE,
         "the kernel runs its own scheduler; no container runtime answers, "
-        "so one of schedkit's containers may still run, detached",
+        "so one of schedkit's containers may still run, with its scheduler not attached",
         "`schedctl doctor` says why no runtime answers",
         states=_DISABLED,
         containers=_UNANSWERED,

@@ -285,7 +285,7 @@ def explain_end(ending: Ending) -> Refused:
     """What to tell about an end that was not in order."""
     whys = (
         ("the kernel says: ", ending.kernel_words),
-        ("its last words: ", ending.last_words),
+        ("the end of the scheduler's output: ", ending.last_words),
         ("its container may still be there: ", ending.trouble),
         ("", ending.left),
     )

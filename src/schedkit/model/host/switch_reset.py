@@ -250,7 +250,7 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case
             waiting = "wait until the kernel runs its own scheduler"
             return f"{waiting}, and eject what stays without its process" if ended else waiting
         case AwaitRelease(container):
-            return f"wait until the kernel has let go of {container}"
+            return f"wait until the kernel has released {container}"
         case AwaitReturn(container):
             return f"wait until the kernel runs the scheduler of {container} again"
         case Restart(container):
@@ -264,7 +264,7 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case
         case AwaitAttachment():
             return "wait until the kernel runs the new scheduler"
         case ProveKept():
-            return "check whether the kernel would keep the new scheduler"
+            return "check whether the kernel would keep the new scheduler after its program ends"
         case StopNew():
             return "stop the new container"
         case DiscardNew():

@@ -73,7 +73,8 @@ def _architecture(data: bytes, order: str) -> str:
     (machine,) = struct.unpack_from(f"{order}H", data, 18)
     if (machine, order) not in _ARCHITECTURES:
         known = ", ".join(_ARCHITECTURES.values())
-        raise InvalidProgram(f"it is for an unknown machine (number {machine}); known are {known}")
+        words = f"it is for an unknown machine (number {machine}); the known machines are {known}"
+        raise InvalidProgram(words)
     return _ARCHITECTURES[machine, order]
 
 

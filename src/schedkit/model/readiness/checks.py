@@ -159,7 +159,7 @@ def answers(name: str) -> Callable[[Facts], Answer]:
     def answer(facts: Facts) -> Answer:
         runtime = next((each for each in facts.runtimes or () if each.name == name), None)
         if runtime is None:
-            return _skipped("this runtime was not asked")
+            return _skipped("this runtime was not checked")
         if not runtime.problem:
             return _passed(runtime.socket)
         is_named = runtime.socket in runtime.problem
@@ -172,7 +172,7 @@ def answers(name: str) -> Callable[[Facts], Answer]:
 def some_runtime_answers(facts: Facts) -> Answer:
     """One is enough."""
     if facts.runtimes is None:
-        return _skipped("no runtime was asked")
+        return _skipped("no runtime was checked")
     names = [each.name for each in facts.runtimes if not each.problem]
     if names:
         return _passed(", ".join(names))

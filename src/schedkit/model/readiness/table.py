@@ -59,11 +59,13 @@ class Check(msgspec.Struct, frozen=True):
 
 
 _NEWER_KERNEL = "boot a kernel with sched_ext: 6.12 or newer, built with CONFIG_SCHED_CLASS_EXT=y"
-_REBUILT_KERNEL = "boot another build of this kernel, or rebuild it with a pahole other than 1.30"
+_REBUILT_KERNEL = (
+    "boot another build of this kernel, or rebuild the kernel with a version of pahole other than 1.30"
+)
 _AS_ROOT = "run schedctl as root, for example with sudo, and not inside an unprivileged container"
-_START_PODMAN = "install Podman if it is missing, then `systemctl enable --now podman.socket`"
+_START_PODMAN = "install Podman if it is missing, then run `systemctl enable --now podman.socket`"
 _START_ANY = f"{_START_PODMAN}; one runtime is enough, and containerd is chosen with `--driver containerd`"
-_START_CONTAINERD = "install containerd if it is missing, then `systemctl enable --now containerd`"
+_START_CONTAINERD = "install containerd if it is missing, then run `systemctl enable --now containerd`"
 
 CHECKS: tuple[Check, ...] = (
     Check(
@@ -110,7 +112,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "kernel.config_location",
-        "The kernel's config lies where libbpf looks for it",
+        "The kernel's config is in a place where libbpf looks for it",
         Severity.WARN,
         "install the package with this kernel's config, so that /boot/config-$(uname -r) exists",
         checks.config_lies_where_libbpf_looks,
@@ -171,7 +173,7 @@ CHECKS: tuple[Check, ...] = (
         "image.found",
         "The image can be read where it is published",
         Severity.ERROR,
-        "`schedctl info IMAGE` says more; until then, other checks use only the catalog",
+        "`schedctl info IMAGE` says why; while the image cannot be read, other checks use only the catalog",
         checks.image_is_found,
     ),
     Check(

@@ -103,14 +103,14 @@ def nodes_may_be_contested(evidence: Situation) -> Finding | None:
     if rival is None:
         return None
     other = f"{rival.metadata.namespace}/{rival.metadata.name}"
-    advice = "give both a nodeSelector with the same label and different values"
+    advice = "give both SchedExts a nodeSelector with the same label and different values"
     words = f"{other} may want the same nodes, but a kernel runs only one scheduler"
     return yes(Reason.OVERLAPPING, f"{words}: {advice}")
 
 
 def nothing_is_in_the_way(_: Situation) -> Finding:
     """When no check found anything."""
-    return yes(Reason.ACCEPTED, "nothing is in the way")
+    return yes(Reason.ACCEPTED, "nothing prevents the deployment of this SchedExt")
 
 
 _OBSTACLES: tuple[Check, ...] = (
@@ -180,7 +180,7 @@ def pods_are_young(evidence: Situation) -> Finding | None:
     return no(
         Reason.SETTLING,
         f"on {unsettled} of {evidence.size}, "
-        f"pods have not run for {SETTLING.seconds} s without a restart yet",
+        f"pods still have to run for {SETTLING.seconds} s without a restart",
     )
 
 
@@ -222,7 +222,10 @@ def pods_are_of_the_go_sked(evidence: Situation) -> Finding | None:
     """They do what the spec asks for, and are left alone."""
     if not evidence.decision.is_legacy:
         return None
-    words = "an earlier sked made the pods; they stay until the spec changes, so that nothing restarts now"
+    words = (
+        "an earlier version of sked made the pods; "
+        "they stay until the spec changes, so that nothing restarts now"
+    )
     return no(Reason.LEGACY_TEMPLATE, f"{words}; they lack {LEGACY_LACKS}")
 
 

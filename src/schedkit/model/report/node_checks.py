@@ -146,7 +146,7 @@ def scheduler_keeps_crashing(evidence: PodFacts) -> NodeState | None:
 def _last_words(ended: Terminated) -> str:
     how = f"exit code {ended.exit_code}" + (f", {ended.reason}" if ended.reason not in ("", "Error") else "")
     lines = [line.strip() for line in ended.message.splitlines() if line.strip()]
-    said = f"its last words: {shortened(' / '.join(lines[-3:]))}" if lines else "it wrote nothing"
+    said = f"the end of its output: {shortened(' / '.join(lines[-3:]))}" if lines else "it wrote nothing"
     return f"the scheduler ended ({how}); {said}"
 
 
@@ -156,7 +156,7 @@ def pod_was_given_up(evidence: PodFacts) -> NodeState | None:
     if status.phase != "Failed":
         return None
     words = ": ".join(filter(None, (status.reason, shortened(status.message)))) or "no reason is given"
-    return _failed(evidence, Reason.POD_FAILED, f"the node gave up the pod: {words}")
+    return _failed(evidence, Reason.POD_FAILED, f"the node evicted or rejected the pod: {words}")
 
 
 def pod_fits_nowhere(evidence: PodFacts) -> NodeState | None:

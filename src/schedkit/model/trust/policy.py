@@ -316,7 +316,7 @@ def _text(value: object, where: str) -> str:
         raise InvalidPolicy(f"{where} has {len(value)} characters; at most {MAX_TEXT} are accepted")
     if not is_whole(value):
         raise InvalidPolicy(
-            f"{where} is {_said(value)}, with half a character in it; write the whole character"
+            f"{where} is {_said(value)}, with an incomplete Unicode character; write the whole character"
         )
     return value
 

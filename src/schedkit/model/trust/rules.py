@@ -101,7 +101,7 @@ def missing_mode_remark(rules: Rules, built_in: Rules) -> str:
     """What is to be said where rules without a mode loosen what counts without rules; empty: nothing."""
     if rules.has_mode or not built_in.is_stricter_than(rules):
         return ""
-    counts = f"{rules.mode} applies, and {built_in.mode} would only apply without rules"
+    counts = f"{rules.mode} applies; {built_in.mode} would apply only if there were no rules"
     return f"{rules.place} has no mode: {counts}; write the mode you want"
 
 

@@ -31,7 +31,7 @@ def refuse_unfit(response: Response, size: int, *, begins: int = 0) -> None:
     """Let pass only what may be the undecoded bytes of something of that size, from that place on."""
     refuse_encoded(response)
     if begins and not response.headers.get("content-range", "").startswith(f"bytes {begins}-"):
-        raise Unreachable(f"{_said(response)} broke off, and did not continue at the same place")
+        raise Unreachable(f"{_said(response)} was interrupted, and did not continue at the same place")
     announced = response.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) != size - begins:
         raise Refused(f"{_said(response)} has {announced[:20]} bytes; {size - begins} were expected")

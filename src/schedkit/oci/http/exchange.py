@@ -189,7 +189,7 @@ def _refuse_ambiguous(lines: bytes | bytearray) -> None:
     found = _AMBIGUOUS.search(lines)
     if found is not None:
         around = bytes(lines[max(0, found.start() - 20) : found.start() + 20])
-        raise Broken(f"the answer has {around!r} between its lines")
+        raise Broken(f"the answer's HTTP lines contain unsafe characters: {around!r}")
 
 
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -267,7 +267,10 @@ def _proxy_login(proxy: str) -> list[tuple[str, str]]:
 def _tunnel(wire: Wire, host: str, port: int, proxy: str) -> None:
     """Let the proxy pass bytes on to the host."""
     if urlsplit(parse_proxy(proxy)[0]).scheme == "https":
-        raise RegistryError("a proxy with an https:// address cannot lead to https: name it with http://")
+        raise RegistryError(
+            "a proxy with an https:// address cannot be used for https: "
+            "write the proxy's address with http://"
+        )
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     exchange = Exchange(
         question("CONNECT", authority, [("Host", authority), *_proxy_login(proxy)]), wire.receive
@@ -317,7 +320,7 @@ def _translated(url: str) -> Iterator[None]:
     except TooManyHeaders as error:
         raise Refused(f"{host} cannot be used: {error}") from error
     except (OSError, Broken) as error:
-        raise Unreachable(f"{host} could not be reached, or broke off: {error}") from error
+        raise Unreachable(f"{host} could not be reached, or its answer was interrupted: {error}") from error
 
 
 def _connect_failure(host: str, cause: BaseException | None) -> RegistryError:

@@ -65,7 +65,7 @@ def _compiled(expression: str) -> _Compiled:
     try:
         compiled: _Compiled = re2.compile(_without_idle_escapes(expression), options)
     except UnicodeEncodeError as error:
-        raise InvalidPattern("it has half a character in it; write the whole character") from error
+        raise InvalidPattern("it has an incomplete Unicode character; write the whole character") from error
     except re2.error as error:
         why = brief(error.args[0].decode(errors="replace"), most=_LONGEST_COMPLAINT)
         raise InvalidPattern(f"it does not follow the syntax of RE2: {why}") from error

@@ -74,7 +74,7 @@ def _fetched(folder: Path, downloads: Downloads, url: str, first_root: bytes) ->
         )
         info = updater.get_targetinfo(TRUSTED_ROOT)
         if info is None or info.length > MAX_ROOT:
-            raise UpdateFailed(f"{url} offers no {TRUSTED_ROOT} of at most {MAX_ROOT} bytes")
+            raise UpdateFailed(f"{url} offers no {TRUSTED_ROOT}, or one of more than {MAX_ROOT} bytes")
         found = updater.find_cached_target(info) or updater.download_target(info)
         return Path(found).read_bytes()
     except DownloadError as error:

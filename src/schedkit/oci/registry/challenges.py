@@ -84,7 +84,7 @@ def refuse_unsafe_realm(challenge: Challenge, *, host: str, secure: bool) -> Non
     if url and (url.scheme == "https" or (not secure and is_near)):
         return
     raise Refused(
-        f"{host} names a token server that is not safe to send a login to: {challenge.realm[:80]!r}"
+        f"it is not safe to send a login to the token server that {host} names: {challenge.realm[:80]!r}"
     )
 
 

@@ -56,7 +56,9 @@ def fetch(
     """What one URL serves, at most that many bytes; plain HTTP only from this machine."""
     parts = urlsplit(url)
     if "@" in parts.netloc:
-        raise Refused(f"the URL for {shown_host(url)} contains a login; leave it out: no login is sent")
+        raise Refused(
+            f"the URL for {shown_host(url)} contains a login: remove the login, which is never sent"
+        )
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         raise Refused(f"{url.partition('?')[0]} is neither https nor on this machine: use an https URL")
     with closing(Downloads(ca_file=ca_file, proxies=proxies, patience=patience)) as downloads:

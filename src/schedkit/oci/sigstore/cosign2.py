@@ -74,7 +74,7 @@ def _certificate(pem: str) -> x509.Certificate:
     except UNREADABLE as error:
         raise malformed(f"the certificate cannot be read: {error}") from error
     if len(found) != 1:
-        raise malformed(f"there are {len(found)} certificates where only the signer's should be")
+        raise malformed(f"there are {len(found)} certificates; there must be exactly one, the signer's")
     return found[0]
 
 

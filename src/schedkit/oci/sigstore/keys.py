@@ -51,7 +51,7 @@ def _accepted(key: object) -> PublicKey:
     if isinstance(key, ed25519.Ed25519PublicKey):
         return key
     accepted = "ECDSA on P-256, P-384 and P-521, RSA from 2048 to 8192 bits, and Ed25519"
-    raise UnusableKey(f"its kind is not accepted; accepted are {accepted}")
+    raise UnusableKey(f"this kind of key is not accepted; the accepted kinds are {accepted}")
 
 
 def der_of(key: PublicKey) -> bytes:

@@ -164,7 +164,7 @@ def _recorded(entry: LogEntry, *, enveloped: bool) -> Recorded:
     if kind not in readers:
         what = "an envelope" if enveloped else "a layer"
         why = f"log entries of the kind {kind[:80]!r} are not accepted for {what}"
-        raise Refusal(Step.ENTRY, f"{why}; accepted are {', '.join(readers)}")
+        raise Refusal(Step.ENTRY, f"{why}; the accepted kinds are {', '.join(readers)}")
     return readers[kind](body.spec)
 
 

@@ -34,7 +34,7 @@ def times_of(
 
 
 def _undated(signed: SignedStatement, timestampers: Sequence[Authority]) -> str:
-    why = "no trusted source says when it was signed: it has no promise of a log"
+    why = "no trusted source says when it was signed: the signature has no promise from a log"
     if not signed.timestamps:
         return f"{why} and no timestamp"
     if not timestampers:

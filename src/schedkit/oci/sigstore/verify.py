@@ -202,9 +202,10 @@ def _stranger(named: certificates.Named, question: Question) -> str:
     who = f"it was signed by {named.subject[:120]!r}, according to {named.issuer[:120]!r}"
     identities = question.rule.identities
     if any(one.names(issuer=named.issuer, subject=named.subject) for one in identities):
-        return f"{who}, {_caller(named.source)} for {question.repository} if you trust it"
+        where = f"to the policy's rule for {question.repository}"
+        return f"{who}, {_caller(named.source)} {where} if you trust this signer"
     why = f"but the policy does not name this signer for {question.repository}"
-    return f"{who}, {why}; add the signer to its identities if you trust them"
+    return f"{who}, {why}; add the signer to the policy's identities if you trust this signer"
 
 
 def _caller(source: SourceRepository) -> str:
@@ -213,8 +214,8 @@ def _caller(source: SourceRepository) -> str:
         why = "in a certificate that does not name a source repository, which the policy demands"
         return f"{why}; add an identity without sourceRepository and sourceRepositoryOwner"
     ran_for = f"{source.url or '(not named)'} of {source.owner or '(not named)'}"
-    why = f"which ran for the repository {ran_for[:200]}, but the policy demands another repository"
-    return f"{why}; add its sourceRepository or sourceRepositoryOwner"
+    why = f"in a run for the repository {ran_for[:200]}, but the policy demands another repository"
+    return f"{why}; add this sourceRepository or sourceRepositoryOwner"
 
 
 def _judge_key(signed: SignedStatement, question: Question) -> Verified:

@@ -46,7 +46,7 @@ def create_task(
     try:
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        hint = f"check what is in the way at {logs}"
+        hint = f"check whether the folder {logs} can be made and written to"
         raise RefusedError(f"the output of {name} cannot be kept: {error}", hint) from error
     log_files.remove(logs / name)  # of an earlier container of that name
     mounts = rpc.call("Snapshots.Mounts", **(snapshot or _snapshot(name))).mounts

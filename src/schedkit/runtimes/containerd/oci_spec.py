@@ -82,7 +82,7 @@ def _process(spec: Spec, program: Program, capabilities: tuple[str, ...]) -> dic
 def _user(image: str, text: str) -> dict[str, int]:
     uid, _, gid = ("0" if text in {"", "root"} else text).partition(":")
     if not uid.isdecimal() or not (gid or "0").isdecimal():
-        hint = "publish the image with a user number, or use Podman, which looks up names"
+        hint = "publish the image with a numeric user ID, or use Podman, which looks up names"
         raise RefusedError(
             f"{image} wants to run as the user {text!r}, but containerd accepts only numbers", hint
         )

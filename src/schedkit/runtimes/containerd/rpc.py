@@ -135,5 +135,7 @@ def _translated(timeout_s: float | None) -> Iterator[None]:
             silence = f"containerd said nothing for {timeout_s or 0:.0f} s"
             raise SilentError(silence, _SILENT, acted=True) from error
         if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:
-            raise NotAnsweringError(f"containerd hung up: {said}", _SILENT, acted=True) from error
+            raise NotAnsweringError(
+                f"containerd closed the connection: {said}", _SILENT, acted=True
+            ) from error
         raise CallError(code.name, said) from error

@@ -72,8 +72,8 @@ def _refusing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         hint = (
-            f"check what is in the way at {folder}, and whether this machine can still open files and start "
-            "processes"
+            f"check whether the folder {folder} can be made and written to, "
+            "and whether this machine can still open files and start processes"
         )
         raise RefusedError(f"{folder.name} cannot be given any input: {error}", hint) from error
 

@@ -93,7 +93,9 @@ class Podman:
             names = self._load(image, meter)
         # an answer without an error is no proof: Podman 4.3 has them for failures as well
         if image.reference not in names or not self.has_image(image.reference):
-            raise refusal(self.name, f"to load {image.reference}", f"it kept {', '.join(names) or 'nothing'}")
+            raise refusal(
+                self.name, f"to load {image.reference}", f"it stored {', '.join(names) or 'nothing'}"
+            )
 
     def _load(self, image: ImageContent, meter: Meter) -> list[str]:
         """The names under which Podman says that it kept the image."""

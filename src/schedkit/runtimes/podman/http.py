@@ -23,7 +23,7 @@ _HEADER_LIMIT = 100
 _ANSWER_LIMIT_BYTES = 16 << 20
 _BEGINNING = b"HTTP/1."
 _SWITCHED = 101
-_HUNG_UP = "Podman hung up before it had answered"
+_HUNG_UP = "Podman closed the connection before it had answered"
 _SILENT = "check that it still runs (`systemctl status podman`), then try again"
 
 
@@ -58,7 +58,7 @@ class Answer:
         for piece in self.pieces():
             whole += piece
             if len(whole) > _ANSWER_LIMIT_BYTES:
-                raise _nonsense("an answer of more than 16 MiB")
+                raise _nonsense("more than 16 MiB")
         return bytes(whole)
 
     def pieces(self) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ class Answer:
         if not first:
             raise HungUpError(_HUNG_UP, _SILENT, acted=True)
         if first[: len(_BEGINNING)] != _BEGINNING[: len(first)]:
-            raise _nonsense("no HTTP")
+            raise _nonsense("something that is not HTTP")
         return first
 
     def _head(self) -> h11.Response | h11.InformationalResponse:
@@ -100,7 +100,7 @@ class Answer:
         while isinstance(head := self._event(), h11.InformationalResponse) and head.status_code != _SWITCHED:
             pass
         if not isinstance(head, h11.Response | h11.InformationalResponse):
-            raise _nonsense("no HTTP")
+            raise _nonsense("something that is not HTTP")
         if len(head.headers) > _HEADER_LIMIT:
             raise _nonsense(f"more than {_HEADER_LIMIT} headers")
         return head

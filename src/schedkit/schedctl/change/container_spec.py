@@ -22,8 +22,8 @@ from schedkit.schedctl.source.fetch import Fetchable
 
 _SOCKETS = "var/run/scx"
 _NO_TRACING = (
-    "{} reads /sys/kernel/tracing, but nothing is mounted there: if it fails, "
-    "`mount -t tracefs tracefs /sys/kernel/tracing`"
+    "{} reads /sys/kernel/tracing, but nothing is mounted there: if the scheduler fails, "
+    "run `mount -t tracefs tracefs /sys/kernel/tracing`"
 )
 
 

@@ -82,7 +82,7 @@ def until_released(machine: Machine, container: Container) -> None:
         return is_released(machine.kernel.observe(is_thorough=True), container)
 
     _until(
-        is_reached, machine, f"{container.name} was stopped, but the kernel has not let go of its scheduler"
+        is_reached, machine, f"{container.name} was stopped, but the kernel has not released its scheduler"
     )
 
 
@@ -96,7 +96,7 @@ def until_free(machine: Machine, awaited: AwaitFree) -> None:
         seen = machine.kernel.observe(is_thorough=True)
         return is_free(seen.kernel, left_behind(seen), awaited.ignored)
 
-    _until(is_reached, machine, "the kernel is not free for another scheduler")
+    _until(is_reached, machine, "the kernel is not ready for another scheduler yet")
 
 
 def _has_stayed(machine: Machine, awaited: AwaitFree) -> bool:

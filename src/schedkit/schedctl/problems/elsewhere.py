@@ -33,7 +33,8 @@ USUAL = (
 )
 
 _NO_RUNTIME = (
-    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, also where schedctl looked"
+    "`systemctl start podman.socket` starts Podman; `schedctl doctor` says more, "
+    "and where schedctl looked for sockets"
 )
 
 
@@ -52,4 +53,6 @@ def advice(root: Path, places: tuple[Place, ...], *, tried: str) -> str:
         for each in places
         if os.path.exists(root / each.socket.lstrip("/")) and each.socket not in tried  # noqa: PTH110
     ]
-    return "; ".join(f"{each.whose} is here: begin with `schedctl {each.flags}`" for each in found)
+    return "; ".join(
+        f"{each.whose} is on this machine: begin the command with `schedctl {each.flags}`" for each in found
+    )

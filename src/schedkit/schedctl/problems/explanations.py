@@ -29,16 +29,17 @@ _REGISTRY_REMEDIES: tuple[tuple[type[RegistryError], str], ...] = (
     (NotFound, "`schedctl versions NAME` lists the versions; private images need a login first"),
     (Unauthorized, "log in with `podman login` or `docker login`, or ask for permission"),
     (Unreachable, "try again later; `schedctl catalog show NAME` works without a network"),
-    (Intercepted, "check HTTPS_PROXY and NO_PROXY, and any proxy between here and the registry"),
-    (Uncertified, "do not use it; tell the registry's operator"),
-    (Refused, "do not use it; tell the registry's operator"),
+    (Intercepted, "check HTTPS_PROXY and NO_PROXY, and any proxy between this machine and the registry"),
+    (Uncertified, "do not use this registry while its certificate is not trusted; tell its operator"),
+    (Refused, "do not use what this registry sent; tell the registry's operator"),
 )
 # by the words themselves, before all others
 _TOLD_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("name resolution", "Name or service not known", "No address associated", "Network is unreachable"),
         (
-            "check the name, and this machine's network and name server; name any proxy in HTTPS_PROXY;"
+            "check the name, and this machine's network and name server;"
+            " if there is a proxy, set HTTPS_PROXY to its address;"
             " without a network, `--layout FOLDER` reads images that"
             " `schedctl mirror NAME --to oci:FOLDER` has copied"
         ),
@@ -50,7 +51,10 @@ _TOLD_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 _TRUST_REMEDIES = {
     Step.RULE: "use --trust-policy to name a policy that trusts a signer for this repository",
-    Step.EVIDENCE: "ask its publisher for a signed image; a mirror may have left the signatures behind",
+    Step.EVIDENCE: (
+        "ask the image's publisher for a signed image;"
+        " if it comes from a mirror, the signatures may not have been copied"
+    ),
     Step.SIGNER: "if you trust this signer, add it to a policy and name the policy with --trust-policy",
 }
 _FILE_REMEDIES: tuple[tuple[type[OSError], str], ...] = (

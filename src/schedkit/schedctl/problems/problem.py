@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
 MEANINGS: Final = {  # of exit codes, as the documentation and the manual tell them
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed, refused, or interrupted with Ctrl-C; for `doctor`: schedulers cannot run here",
-    ExitCode.DISCREPANCY: "only `status`: kernel and containers disagree",
+    ExitCode.DISCREPANCY: "only `status`: the kernel's scheduler and schedkit's containers do not match",
     ExitCode.USAGE: "the command line cannot be understood",
     ExitCode.OUTPUT_LOST: "the output could not be written",
     ExitCode.LEFT_BEHIND: "only `supervise`: it failed, and its scheduler may still be in the kernel",

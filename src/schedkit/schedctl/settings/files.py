@@ -77,7 +77,9 @@ def _unreadable(path: Path, error: OSError) -> Problem:
     what = f"{path} is not used"
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
         why = "its path contains a link, which root does not follow, or a file instead of a folder"
-        return Problem(what, why=why, remedy="put the file itself there")
+        return Problem(
+            what, why=why, remedy="put the file itself at this path, in folders that are not links"
+        )
     remedy = (
         "make root the owner of the file and of every folder above it, and let only root write to them; "
         "with sudo, `sudo -H` uses root's home folder"
@@ -119,7 +121,8 @@ def _unknown(key: str, known: Iterable[str]) -> str:
 
     spoken = next((each for each in SETTINGS if not each.key and f"--{key}" in each.flags), None)
     if spoken:
-        return f"{key} cannot be set in a file: give it each time, by {spoken.flags[-1]} or {spoken.variable}"
+        means = f"{spoken.flags[-1]} or {spoken.variable}"
+        return f"{key} cannot be set in a file: set it for each command, with {means}"
     nearest = difflib.get_close_matches(key.replace("_", "-"), list(known), n=1)
     guess = "".join(f"; did you mean {match!r}?" for match in nearest)
     return f"there is no setting {key!r}{guess}"
@@ -143,7 +146,7 @@ def _expected(setting: Setting, value: object) -> str:
         case "switch":
             return "" if isinstance(value, bool) else "true or false"
         case "text":  # what files may say has a narrower kind
-            raise TypeError(f"{setting.key} is of a kind that files cannot have")
+            raise TypeError(f"{setting.key} is of a kind that cannot be set in a file")
 
 
 def _is_time(value: object) -> bool:

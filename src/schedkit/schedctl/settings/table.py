@@ -133,7 +133,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "trust_policy",
-        "File that says whom to trust, instead of schedkit's own workflows.",
+        "File that says whom to trust. If left out, schedkit's own workflows are trusted.",
         ("--trust-policy",),
         "SCHEDCTL_TRUST_POLICY",
         "trust-policy",

@@ -39,8 +39,9 @@ def unreadable(layers: Iterable[Descriptor], *, reads_zstd: bool = _READS_ZSTD) 
     if reads_zstd or not any(layer.media_type.endswith("zstd") for layer in layers):
         return ""
     return (
-        "its layers are compressed with zstd, which Python reads only since 3.14, so it is not known which"
-        " functions of sched_ext it calls. `schedctl run` is not affected: runtimes read zstd themselves"
+        "the image's layers are compressed with zstd, which only Python 3.14 or newer can read, so it is not"
+        " known which functions of sched_ext the scheduler calls. `schedctl run` is not affected:"
+        " runtimes read zstd themselves"
     )
 
 

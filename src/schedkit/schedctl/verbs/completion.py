@@ -22,5 +22,5 @@ def command(ctx: click.Context, shell: str) -> None:
     """  # noqa: D301 - click's own mark for lines that stay as they are
     kind = get_completion_class(shell)
     if kind is None:
-        raise TypeError(f"click completes nothing in {shell}")
+        raise TypeError(f"there is no completion for the shell {shell}")
     click.echo(kind(ctx.find_root().command, {}, _PROGRAM, _VARIABLE).source())

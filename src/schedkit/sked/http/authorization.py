@@ -162,7 +162,8 @@ class Gatekeeper:
             "nonResourceAttributes": {"path": self._path, "verb": "get"},
         }
         answer = await self._client.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, asked))
-        words = f"{user.username} may not get {self._path}: bind it to the metrics reader's ClusterRole"
+        who = user.username
+        words = f"{who} may not get {self._path}: bind this account to the metrics reader's ClusterRole"
         return _GRANTED if answer.status.allowed else Permission(403, words)
 
 

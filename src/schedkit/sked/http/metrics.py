@@ -101,11 +101,14 @@ class _Gauges(Collector):
         rules = self._rules.rules
         readable = {str(rules.mode) if rules else "unknown": float(not self._rules.complaint)}
         yield _gauge(
-            "sked_trust_rules_readable", "1: the current rules apply; 0: correct them.", "mode", readable
+            "sked_trust_rules_readable",
+            "1: the current rules apply; 0: they do not apply, and must be corrected.",
+            "mode",
+            readable,
         )
         # rules that were deleted are missed for two minutes; that there are none is seen for ever
         written = {rules.place or "nowhere": 1.0} if rules else {}
-        yield _gauge("sked_trust_rules_written", "Where the rules that apply are written.", "place", written)
+        yield _gauge("sked_trust_rules_written", "Source of the rules that apply.", "place", written)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -41,7 +41,7 @@ async def listening(
     async def answer(request: web.BaseRequest) -> web.Response:
         handler = routes.get(request.path.rstrip("/"))
         if handler is None:
-            return plain(404, f"this path does not exist: there is {' and '.join(routes)}")
+            return plain(404, f"this path does not exist: this server has only {' and '.join(routes)}")
         if request.method not in _READING:
             return plain(405, "only GET and HEAD are allowed")
         return await handler(request)

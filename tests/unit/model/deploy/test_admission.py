@@ -569,9 +569,9 @@ def test_a_key_of_the_rules_that_does_nothing_yet_is_told_with_every_answer_abou
     accepted, refused, usual = (acceptance(seen(rules)) for rules in (capped, nobody, OFF))
 
     remark = f"; priorityCeiling in {place} does nothing yet"
-    assert accepted == f"nothing is in the way{remark}"
+    assert accepted == f"nothing prevents the deployment of this SchedExt{remark}"
     assert refused.endswith(f"allowedNamespaces in {place} does not list this namespace{remark}")
-    assert usual == "nothing is in the way"
+    assert usual == "nothing prevents the deployment of this SchedExt"
 
 
 def acceptance(at: Observation) -> str:

@@ -152,7 +152,7 @@ def test_a_failure_tells_the_kernels_reason_and_the_schedulers_last_words() -> N
     told = explain_failure("fifo", Course.ENDED, evidence, timeout_s=30)
 
     assert told.what == "fifo was not attached: its program ended (exit code 1)"
-    assert told.why == "the kernel says: fifo: runtime error; its last words: load failed"
+    assert told.why == "the kernel says: fifo: runtime error; the end of the scheduler's output: load failed"
     assert "doctor" in told.remedy
 
 
@@ -302,7 +302,7 @@ def test_what_a_process_holds_is_neither_ejected_nor_named() -> None:
     [
         (
             held(pinned=(SchedulerMap(4, "mini"),)),
-            "a link of mini, which the kernel has ejected, is pinned",
+            "the kernel has ejected mini, but its link is still pinned",
         ),
         (held(gaps=("it is dark",)), "it is not known whether a process still holds"),
     ],

@@ -170,7 +170,7 @@ def test_what_an_ended_container_left_in_the_kernel_is_ours_to_end(
 
     assert (verdict.status.value, verdict.owner.kind) == (status, OwnerKind.MANAGED)
     assert "schedctl did not start" not in verdict.words
-    assert "from container scx_rusty, which has ended and left a process" in verdict.words
+    assert "; container scx_rusty started it and has ended, but left a process behind" in verdict.words
     assert "`schedctl reset`" in verdict.way_out
 
 
@@ -182,7 +182,7 @@ def test_words_name_the_scheduler_and_its_owner_and_how_to_end_it() -> None:
         "which was started by process 90 (/usr/bin/scx_lavd) in the systemd unit scx.service"
     )
     assert verdict.way_out == (
-        "end the other scheduler (`kill 90`; if it comes back, `systemctl stop scx.service`), "
+        "end the other scheduler (`kill 90`; if it comes back, run `systemctl stop scx.service`), "
         "or stop container scx_rusty (`schedctl stop`)"
     )
 
@@ -204,12 +204,12 @@ def test_the_reason_why_nothing_is_proved_is_told() -> None:
         (
             SERVICE,
             "process 90 (/usr/bin/scx_lavd) in the systemd unit scx.service",
-            "`kill 90`; if it comes back, `systemctl stop scx.service`",
+            "`kill 90`; if it comes back, run `systemctl stop scx.service`",
         ),
         (
             USERS,
             "process 94 (scx_flash) in the systemd unit flash.service",
-            "`kill 94`; if it comes back, as its user `systemctl --user stop flash.service`",
+            "`kill 94`; if it comes back, run `systemctl --user stop flash.service` as the unit's user",
         ),
         (BY_HAND, "process 91 (./scx_simple -f)", "`kill 91`"),
         (LINGERING, "process 95 (./scx)", "`kill 95`"),

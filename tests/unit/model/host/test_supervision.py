@@ -99,7 +99,9 @@ def test_an_end_is_a_failure_and_told_with_the_words_of_kernel_and_program(end: 
     told = explain_end(end)
 
     assert told.what == what
-    assert told.why == "the kernel says: rig_fifo: as the kernel says it; its last words: bye"
+    assert (
+        told.why == "the kernel says: rig_fifo: as the kernel says it; the end of the scheduler's output: bye"
+    )
     assert "it is not started again automatically" in told.remedy
 
 

@@ -369,7 +369,7 @@ def test_all_that_a_switch_may_do_can_be_told_before() -> None:
 
     assert isinstance(plan, Plan)
     assert describe(plan.on_failure) == (
-        "check whether the kernel would keep the new scheduler",
+        "check whether the kernel would keep the new scheduler after its program ends",
         "stop the new container",
         "remove the new container",
         "eject what the new container has left in the kernel",

@@ -53,7 +53,7 @@ def test_a_dynamic_program_names_its_interpreter_and_libraries() -> None:
         (b"#!/bin/sh\n", "not an ELF program"),
         (b"", "not an ELF program"),
         (static(bits=1), "not a 64-bit program"),
-        (static(40), r"an unknown machine \(number 40\); known are amd64"),
+        (static(40), r"an unknown machine \(number 40\); the known machines are amd64"),
         (static()[:40], "outside the file"),
         (PYTHON[:600], "outside the file"),
     ],

@@ -132,14 +132,14 @@ def test_every_count_is_written_also_when_it_is_zero() -> None:
             waiting("CrashLoopBackOff", "back-off 40s", crashed=crash("libbpf: \n\nEBUSY: another runs\n")),
             "failed",
             "Crashing",
-            "the scheduler ended (exit code 1); its last words: libbpf: / EBUSY: another runs",
+            "the scheduler ended (exit code 1); the end of its output: libbpf: / EBUSY: another runs",
             id="a crash loop, with its last words",
         ),
         pytest.param(
             running(10, crashed=crash("EINVAL", code=2)),
             "failed",
             "Crashing",
-            "the scheduler ended (exit code 2); its last words: EINVAL",
+            "the scheduler ended (exit code 2); the end of its output: EINVAL",
             id="a crash loop while it tries again",
         ),
         pytest.param(
@@ -199,7 +199,7 @@ def test_a_pod_that_was_evicted_has_failed() -> None:
 
     assert (worst.reason, worst.message) == (
         "PodFailed",
-        "the node gave up the pod: Evicted: The node was low on memory",
+        "the node evicted or rejected the pod: Evicted: The node was low on memory",
     )
 
 

@@ -232,7 +232,10 @@ def test_a_rule_from_when_a_name_of_dockers_registry_was_another_gives_way_to_th
         ("repositories: [{match: team/x}]", "repositories[0].match 'team/x' does not begin with a registry"),
         ("repositories: [{match: a.test, key: []}]", "did you mean keys?"),
         ("just a text", "the policy is not a mapping"),
-        (r'identities: [{issuer: a, subject: "\ud800"}]', "identities[0].subject is '\\ud800', with half"),
+        (
+            r'identities: [{issuer: a, subject: "\ud800"}]',
+            "identities[0].subject is '\\ud800', with an incomplete",
+        ),
         (r'identities: [{issuer: "\udfff", subject: a}]', "write the whole character"),
         (f"identities: [{{issuer: {'a' * 3000}, subject: b}}]", "at most 2048"),
         ("keys: [" + "{path: a.pub}," * 65 + "]", "at most 64"),

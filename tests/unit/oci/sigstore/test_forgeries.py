@@ -107,7 +107,7 @@ def test_an_identity_that_asks_for_no_source_means_what_it_meant(workshop: Works
 def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> None:
     theirs = dataclasses.replace(OURS, repository="https://github.com/a/b", owner="https://github.com/a")
 
-    with pytest.raises(Refusal, match=r"ran for the repository https://github\.com/a/b of") as refused:
+    with pytest.raises(Refusal, match=r"in a run for the repository https://github\.com/a/b of") as refused:
         judged(workshop.make(Recipe(leaf=dataclasses.replace(theirs, repository_text="a/b"))), by_default)
 
     assert "sourceRepositoryOwner" in refused.value.why
@@ -117,7 +117,7 @@ def test_whose_workflow_was_called_by_a_stranger_is_told(workshop: Workshop) -> 
     ("url", "says"),
     [
         (None, "in a certificate that does not name a source repository, which the policy demands; add"),
-        ("https://github.com/a/b", "which ran for the repository https://github.com/a/b of (not named), but"),
+        ("https://github.com/a/b", "in a run for the repository https://github.com/a/b of (not named), but"),
     ],
     ids=["neither", "no owner"],
 )

@@ -183,7 +183,7 @@ def test_the_users_file_lies_where_programs_keep_such_files(
         ("least-privilege = 1", "line 1: least-privilege must be true or false, not 1"),
         (
             "allow-unsigned = true",
-            "line 1: allow-unsigned cannot be set in a file: give it each time, by --allow-unsigned",
+            "line 1: allow-unsigned cannot be set in a file: set it for each command, with --allow-unsigned",
         ),
         ("driver = x", "it is not TOML: Invalid value (at line 1, column 10)"),
         ("\xff", "it is not TOML: "),

@@ -242,7 +242,7 @@ def test_a_catalog_whose_time_is_older_or_unknown_does_not_replace_a_dated_one(
     if not refused:
         refuse_older(time, kept)
         return
-    with pytest.raises(Problem, match="is or may be older than the kept catalog"):
+    with pytest.raises(Problem, match="is older, or may be older, than the catalog of the last update"):
         refuse_older(time, kept)
 
 

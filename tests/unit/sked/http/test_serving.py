@@ -49,7 +49,10 @@ def test_a_server_answers_its_paths_and_no_others() -> None:
             base = f"http://127.0.0.1:{port}"
             assert await ask(f"{base}/hello") == (200, "hello\n")
             assert await ask(f"{base}/hello", method="POST") == (405, "only GET and HEAD are allowed\n")
-            assert await ask(f"{base}/other") == (404, "this path does not exist: there is /hello\n")
+            assert await ask(f"{base}/other") == (
+                404,
+                "this path does not exist: this server has only /hello\n",
+            )
 
     play(scenario)
 

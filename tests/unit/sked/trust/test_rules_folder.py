@@ -230,7 +230,7 @@ def test_rules_without_a_mode_are_a_warning_where_they_loosen_what_counted_witho
             looked(mounted.folder, default=default)
 
     (line,) = (line for line in lines if line["event"] == "trust_rules_without_mode")
-    assert "has no mode: off applies, and warn would only apply without rules" in line["reason"]
+    assert "has no mode: off applies; warn would apply only if there were no rules" in line["reason"]
 
 
 def test_rules_are_read_under_their_old_name_until_they_are_moved(mounted: MountedRules) -> None:

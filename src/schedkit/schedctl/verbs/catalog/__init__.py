@@ -12,7 +12,7 @@ VERBS = {
     ),
     "update": Verb(
         "schedkit.schedctl.verbs.catalog.update:command",
-        "Keep a newer catalog that overrides the shipped catalog.",
+        "Fetch a newer catalog, whose entries override the shipped catalog.",
     ),
     "publish": Verb(
         "schedkit.schedctl.verbs.catalog.publish:command", "Check a catalog, and store it in a registry."

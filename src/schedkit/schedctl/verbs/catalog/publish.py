@@ -31,7 +31,11 @@ class CatalogPublished(Result, frozen=True, kw_only=True):
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--image", required=True, metavar="REFERENCE", help="Name for the catalog, with a tag.")
-@click.option("--to", metavar="oci:FOLDER", help="Store it in this OCI layout, not in its registry.")
+@click.option(
+    "--to",
+    metavar="oci:FOLDER",
+    help="Store the result in this OCI layout, not in the registry that --image names.",
+)
 @click.pass_obj
 @answering
 def command(settings: Settings, file: Path, image: str, to: str | None) -> Answer:

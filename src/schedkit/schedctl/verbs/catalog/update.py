@@ -43,7 +43,7 @@ class CatalogUpdated(Result, frozen=True, kw_only=True):
 @click.pass_obj
 @answering
 def command(settings: Settings, source: str, sha256: str | None, trust_policy: str | None) -> Answer:
-    """Keep a newer catalog that overrides the shipped catalog: from a registry, a file, or a URL.
+    """Fetch a newer catalog from a registry, a file or a URL; its entries override the shipped catalog.
 
     A catalog decides which image a name stands for, so it must be proved to be genuine: in a registry by the
     signature of a trusted signer, elsewhere by its checksum.
@@ -130,8 +130,8 @@ def refuse_older(now: str | None, kept: Provenance | None) -> None:
     if before and (now is None or now < before):
         when = f"it was signed {now}" if now else "no trusted source says when it was signed"
         raise Problem(
-            "the catalog is or may be older than the kept catalog",
-            why=f"{when}; the kept catalog was signed {before}",
+            "this catalog is older, or may be older, than the catalog of the last update",
+            why=f"{when}; the catalog of the last update was signed {before}",
             remedy="to use it anyway, give its checksum with --sha256",
         )
 

@@ -67,7 +67,9 @@ def _find(name: str, program: Program, folders: Sequence[Path]) -> tuple[bytes, 
                 return data, library.libraries
     looked = ", ".join(map(str, folders))
     remedy = "add its folder with another --libraries"
-    raise Problem(f"{name} for {program.platform} was not found", why=f"looked in {looked}", remedy=remedy)
+    raise Problem(
+        f"{name} for {program.platform} was not found", why=f"schedctl looked in {looked}", remedy=remedy
+    )
 
 
 def _unnamed(file: Path, program: Program) -> Problem:

@@ -50,7 +50,11 @@ class _Wish:
 @click.command()
 @click.argument("programs", nargs=-1, required=True, metavar="PROGRAM...", type=click.Path(path_type=Path))
 @click.option("--image", required=True, metavar="REFERENCE", help="Name for the image, with a tag.")
-@click.option("--to", metavar="oci:FOLDER", help="Store it in this OCI layout, not in its registry.")
+@click.option(
+    "--to",
+    metavar="oci:FOLDER",
+    help="Store the result in this OCI layout, not in the registry that --image names.",
+)
 @click.option("--name", help="The program's name in the image.  [default: the file's name]")
 @click.option(
     "--version", "version", metavar="TEXT", help="The program's version.  [default: the image's tag]"

@@ -62,7 +62,7 @@ def _text(signature: Signature) -> Fields:
             ("Image", signature.image),
             ("Digest", signature.digest),
             ("Signed by", signature.signer),
-            ("Vouched for by", signature.issuer or "a key of the policy"),
+            ("Issuer", signature.issuer or "a key of the policy"),
             ("Signed at", signature.signed or "not known"),
             ("Policy", signature.policy),
         ]

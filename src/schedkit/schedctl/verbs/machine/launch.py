@@ -80,7 +80,7 @@ def launch_options(command: Any) -> Any:  # noqa: ANN401 - click's own type of w
             help="Connect input and output to the scheduler until it ends; exits with its exit code.",
         ),
         click.option(
-            "--preset", metavar="NAME", help="Use the catalog's flags of this name; ARGS follow them."
+            "--preset", metavar="NAME", help="Use the flags of this preset in the catalog; ARGS follow them."
         ),
         option("least_privilege"),
         click.option(

@@ -17,11 +17,13 @@ from schedkit.schedctl.settings.table import Settings
 
 @click.command()
 @click.argument("container", metavar="[ID|NAME]", required=False, shell_complete=complete_containers)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the scheduler ends.")
-@click.option("-n", "--tail", type=click.IntRange(min=0), help="Show only this many of the last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Continue to show output until the scheduler ends.")
+@click.option(
+    "-n", "--tail", type=click.IntRange(min=0), help="Show only this number of lines, counted from the end."
+)
 @click.pass_obj
 def command(settings: Settings, container: str | None, tail: int | None, *, follow: bool) -> None:
-    """Show a scheduler's output; without an argument, that of the only scheduler."""
+    """Show a scheduler's output; without an argument, the output of the only scheduler."""
     runtimes = wiring.runtimes(settings)
     with telling_problems():
         look = snapshot.look(wiring.kernel(), runtimes)

@@ -34,13 +34,15 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be done, but do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; needed without a terminal.")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Do not ask for confirmation; needed if there is no terminal."
+)
 @click.option(
     "--evict",
     type=int,
     default=0,
     metavar="PID",
-    help="Also end this process's scheduler, which schedctl did not start.",
+    help="Also end the scheduler of process PID, even though schedctl did not start it.",
 )
 @option("grace_s")
 @click.option(
@@ -51,7 +53,10 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
 def command(
     settings: Settings, evict: int, grace_s: float, *, dry_run: bool, yes: bool, force: bool
 ) -> Answer:
-    """Go back to the kernel's own scheduler: stop schedkit's containers, eject orphans, remove leftovers."""
+    """Go back to the kernel's own scheduler.
+
+    It stops schedkit's containers, ejects schedulers without a process, and removes leftovers.
+    """
     look = _look(settings)
     plan = decided(plan_reset(look, evicted=evict, is_forced=force))
     if dry_run or not plan.steps:
@@ -62,7 +67,9 @@ def command(
     with lock.exclusive(wiring.LOCK, "reset", tell=tell):
         if plan_reset(_look(settings), evicted=evict, is_forced=force) != plan:
             why = "the machine has changed since the steps were shown"
-            raise Problem("nothing was done", why=why, remedy="see the new steps: `schedctl reset` again")
+            raise Problem(
+                "nothing was done", why=why, remedy="run `schedctl reset` again to see the new steps"
+            )
         play(plan, Machine(wiring.kernel(), wiring.runtimes(settings), tell, grace_s))
     return answer(plan, _look(settings), is_dry=False)
 
@@ -91,7 +98,8 @@ def answer(plan: Plan, look: Snapshot, *, is_dry: bool) -> Answer:
     last = f"the kernel runs {runs}" if plan.steps else f"nothing to do: the kernel runs {runs}"
     lines = [*(f"would {step}" for step in done.steps), last] if is_dry else [last]
     pinned = (
-        f"a link of {each.ops} is still pinned in a BPF filesystem: remove the link's file"
+        f"a link of {each.ops} is still pinned in a BPF filesystem, usually /sys/fs/bpf: "
+        "remove the link's file"
         for each in left.pinned
     )
     return Answer(done, lines, warnings=[*look.problems, *left.gaps, *pinned])

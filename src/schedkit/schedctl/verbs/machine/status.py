@@ -33,13 +33,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-w", "--watch", is_flag=True, help="Go on, and print a line for each change, until Ctrl-C.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Continue to watch, and print a line for each change, until Ctrl-C."
+)
 @click.pass_context
 @answering
 def command(ctx: click.Context, *, watch: bool) -> Answer:
-    """Show which scheduler the kernel runs and who owns it; exits 2 if kernel and containers disagree.
+    """Show which scheduler the kernel runs and who owns it.
 
-    With --watch it exits 0, and -o json prints one object on each line.
+    It exits 2 if the kernel's scheduler and schedkit's containers do not match. With --watch it exits 0, and
+    -o json prints one object on each line.
     """
     settings: Settings = ctx.obj
     if watch:
@@ -176,7 +179,7 @@ def _text(shown: StatusShown) -> Fields:
     if words := shown.get("kernel_words"):
         pairs.append(("Kernel says", words))
     if words := shown.get("last_words"):
-        pairs.append(("Last words", words))
+        pairs.append(("Last output", words))
     pairs += [("Left over", _words_about(each)) for each in shown.get("leftovers", ())]
     return Fields([*pairs, ("Next", shown["next"])])
 

@@ -53,10 +53,12 @@ class SchedulerSwitched(SchedulerRun, frozen=True, kw_only=True):
     type=int,
     default=0,
     metavar="PID",
-    help="Also end this process's scheduler, which schedctl did not start.",
+    help="Also end the scheduler of process PID, even though schedctl did not start it.",
 )
 @click.option(
-    "--force", is_flag=True, help="Act even if Kubernetes owns the scheduler, or an old one may be left."
+    "--force",
+    is_flag=True,
+    help="Act even if Kubernetes owns the scheduler, or a process may still hold an ejected scheduler.",
 )
 @click.pass_obj
 @answering

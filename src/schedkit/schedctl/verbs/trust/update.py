@@ -63,7 +63,10 @@ def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
 
 
 def _not_refreshed(error: UpdateFailed) -> Problem:
-    remedy = "check this machine's network, or its proxy (HTTPS_PROXY); the old root verifies as before"
+    remedy = (
+        "check this machine's network, or its proxy (HTTPS_PROXY); "
+        "until then, signatures are verified with the current root"
+    )
     return Problem("the root was not updated; the current root stays", why=in_words(error), remedy=remedy)
 
 

@@ -337,7 +337,7 @@ def test_layers_that_cannot_be_read_leave_the_rest_of_the_image_known() -> None:
     assert imageneeds.unreadable(layers, reads_zstd=True) == ""
     assert (found["image.found"].status, found["image.min_kernel"].status) == (Outcome.PASS, Outcome.PASS)
     assert found["image.kfuncs"].status is Outcome.SKIP
-    assert found["image.kfuncs"].detail.startswith("its layers are compressed with zstd")
+    assert found["image.kfuncs"].detail.startswith("the image's layers are compressed with zstd")
 
 
 @pytest.mark.skipif("zst" in tarfile.TarFile.OPEN_METH, reason="this Python reads zstd")
