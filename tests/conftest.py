@@ -2,7 +2,13 @@
 
 import os
 
-pytest_plugins = ["rig.session.tiers", "rig.session.reporting", "rig.session.guestpytest", "pytester"]
+pytest_plugins = [
+    "rig.session.tiers",
+    "rig.session.reporting",
+    "rig.session.guestpytest",
+    "rig.session.garbage",
+    "pytester",
+]
 # rig.session.reporting.IN_GUEST, by its value: what is imported here can be no plugin any more
 if "RIG_GUEST_REPORTS" not in os.environ:
     pytest_plugins.append("rig.session.properties")
