@@ -15,7 +15,7 @@ from schedkit.model.kernel.log import REASONS, Attachment, Exit, ExitKind, LogRe
 _RECORD = re.compile(rb"^(\d{1,10}),(\d{1,18}),(\d{1,18})[^;\n]*;(.*)$", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _KERNEL, _FACILITY_SHIFT = 0, 3  # who writes into /dev/kmsg cannot pass for the kernel
-_PREFIX = "sched_ext: "
+PREFIX = "sched_ext: "
 _ENABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" enabled', re.DOTALL)
 _DISABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" disabled \((?P<reason>.*)\)\s*', re.DOTALL)
 _MESSAGE_WITHIN = 32  # records: others may write into the log in between
@@ -82,7 +82,7 @@ def _unescaped(text: bytes) -> str:
 
 def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
     """What the records with later numbers say about sched_ext."""
-    own = [record for record in records if record.seq > after_seq and record.text.startswith(_PREFIX)]
+    own = [record for record in records if record.seq > after_seq and record.text.startswith(PREFIX)]
     exits: list[Exit] = []
     told: set[int] = set()  # records that are a part of an exit
     for place, record in enumerate(own):
@@ -92,7 +92,7 @@ def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
             exits.append(_exit(found, record, message))
     news = [(each, _ENABLED.match(each.text)) for each in own if each.seq not in told]
     remarks = tuple(
-        Remark(each.text.removeprefix(_PREFIX).strip(), each.seq, each.time_us)
+        Remark(each.text.removeprefix(PREFIX).strip(), each.seq, each.time_us)
         for each, enabled in news
         if not enabled
     )
@@ -101,17 +101,22 @@ def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
     return LogReading(tuple(exits), remarks, last_seq, attachments=attachments)
 
 
+def is_about_a_change(text: str) -> bool:
+    """Whether a message is the kernel's about an attachment or an end: such a message has one line."""
+    return bool(_DISABLED.fullmatch(text) or _ENABLED.match(text))
+
+
 def _message(ops: str, following: Iterable[Record]) -> Record | None:
     """The kernel's words about a failure; it has none about an ordinary end."""
     for record in following:
-        if _DISABLED.fullmatch(record.text) or _ENABLED.match(record.text):
+        if is_about_a_change(record.text):
             return None
-        if record.text.startswith(f"{_PREFIX}{ops}: "):
+        if record.text.startswith(f"{PREFIX}{ops}: "):
             return record
     return None
 
 
 def _exit(found: re.Match[str], record: Record, message: Record | None) -> Exit:
-    words = message.text.removeprefix(f"{_PREFIX}{found['ops']}: ").strip() if message else ""
+    words = message.text.removeprefix(f"{PREFIX}{found['ops']}: ").strip() if message else ""
     kind = REASONS.get(found["reason"], ExitKind.UNKNOWN)
     return Exit(found["ops"], kind, found["reason"], words, record.seq, record.time_us)

@@ -154,7 +154,16 @@ def _process(folder: Path) -> Process | None:
         ancestors=_ancestors(folder),
         command=(words or fields.get("Name", ""))[:_MAX_COMMAND],
         cgroups=parse_cgroups(cgroup),
+        program=_program(folder),
     )
+
+
+def _program(folder: Path) -> str:
+    """The path of what it runs; empty if we may not see it."""
+    try:
+        return os.readlink(folder / "exe")  # noqa: PTH115 - as above
+    except OSError:
+        return ""
 
 
 def _ancestors(folder: Path) -> tuple[int, ...]:

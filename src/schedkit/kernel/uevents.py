@@ -39,6 +39,21 @@ class Listener:
         """For `select`."""
         return self._socket.fileno()
 
+    def waiting(self) -> Iterator[Announcement]:
+        """Announcements that have come already, without waiting for more; the socket must not block."""
+        while True:
+            try:
+                content, sender = self._socket.recvfrom(_SIZE)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                yield Announcement(Change.LOST, None)
+                continue
+            if sender[0] == 0 and (announcement := parse(content)) is not None:
+                yield announcement
+
     def announcements(self, *, timeout_s: float) -> Iterator[Announcement]:
         """Announcements of sched_ext until the time is over, and `LOST` where the socket dropped some."""
         deadline = time.monotonic() + timeout_s

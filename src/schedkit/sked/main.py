@@ -9,6 +9,7 @@ from schedkit.cli import Verb, VerbGroup
 
 VERBS: dict[str, Verb] = {
     "manager": Verb("schedkit.sked.manager:command", "Run the operator."),
+    "agent": Verb("schedkit.sked.agent.command:command", "Report what this node's kernel runs."),
 }
 
 

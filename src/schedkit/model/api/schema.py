@@ -16,7 +16,7 @@ import msgspec
 Unique: TypeAlias = Annotated[str, msgspec.Meta(extra={"unique": True})]
 
 # words that the API spells in capitals
-_ACRONYMS = {"pid": "PID", "id": "ID"}
+_ACRONYMS = {"pid": "PID", "id": "ID", "uid": "UID"}
 
 
 def api_name(field: str) -> str:

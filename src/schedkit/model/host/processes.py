@@ -23,6 +23,7 @@ class Process(NamedTuple):
     ancestors: tuple[int, ...] = ()  # its parent first
     command: str = ""
     cgroups: tuple[str, ...] = ()  # its paths, one for each hierarchy
+    program: str = ""  # the path of its file; empty: unknown
 
 
 class Hold(StrEnum):

@@ -1,0 +1,145 @@
+"""The kernel's log by syslog(2): what a container may read that is not privileged, with CAP_SYSLOG alone.
+
+It gives text without numbers, and only ever its end. So each look is laid over the one before; where they
+do not meet, lines between them are lost, and that is said. Nothing is cleared: others read the same log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from schedkit.kernel import kmsg
+from schedkit.kernel.kmsg import Record
+from schedkit.model.kernel.log import LogReading
+
+_READ_ALL, _SIZE_BUFFER = 3, 10
+_TIME = r"(?:\[\s*(?P<seconds>\d{1,12})\.(?P<micros>\d{6})\])?"
+_CALLER = r"(?:\[\s*[TC]\d+\])?"  # of kernels that log it
+_LINE = re.compile(rf"^<(?P<level>\d{{1,10}})>{_TIME}{_CALLER} ?(?P<text>.*)$")
+_KERNEL_LEVELS = 8  # a program that writes into the log has a higher number before its lines
+_TAIL = 32 << 10  # bytes: what is looked at when nothing much is expected to have happened
+_MAX_SIZE = 8 << 20
+_KEPT_LINES = 400  # of the last look: the next one is laid over them
+_KEPT_RECORDS = 512  # of sched_ext
+# without times, lines repeat themselves: so many must be the same before two looks are known to meet
+_MIN_OVERLAP = 8
+
+
+class Line(NamedTuple):
+    """A line of the kernel's own, whole or a part of a message with several."""
+
+    time_us: int | None  # since boot; None: this kernel logs without times
+    text: str
+
+
+class SyslogError(OSError):
+    """The log cannot be read."""
+
+
+Reader = Callable[[int | None], bytes]
+"""The end of the log, of that many bytes at most; None: all of it. Raises `OSError`."""
+
+
+def read_end(size: int | None) -> bytes:
+    """As the kernel has it now; needs CAP_SYSLOG."""
+    wanted = size or min(_MAX_SIZE, 2 * _klogctl(_SIZE_BUFFER, None, 0))  # with a time before each line
+    buffer = ctypes.create_string_buffer(wanted)
+    return buffer.raw[: _klogctl(_READ_ALL, buffer, wanted)]
+
+
+def _klogctl(action: int, buffer: ctypes.Array[ctypes.c_char] | None, size: int) -> int:
+    result: int = ctypes.CDLL(None, use_errno=True).klogctl(action, buffer, size)
+    if result < 0:
+        raise SyslogError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+class Syslog:
+    """What all looks together have shown about sched_ext. The first shows what happened before."""
+
+    def __init__(self, read: Reader = read_end) -> None:
+        self._read = read
+        self._last: tuple[Line, ...] = ()
+        self._records: deque[Record] = deque(maxlen=_KEPT_RECORDS)
+        self._seq = 0
+        self._is_first = True
+
+    def look(self) -> LogReading:
+        """Everything about sched_ext that was ever seen; `problem`: lines before this look were lost."""
+        try:
+            lines, met = self._new_lines()
+        except OSError as error:
+            return kmsg.interpret(tuple(self._records))._replace(
+                problem=f"the kernel's log cannot be read ({error.strerror}): CAP_SYSLOG is needed"
+            )
+        for record in assembled(lines):
+            if record.text.startswith(kmsg.PREFIX):
+                self._seq += 1
+                self._records.append(record._replace(seq=self._seq))
+        lost = "" if met else "lines of the kernel's log were overwritten before they could be read"
+        return kmsg.interpret(tuple(self._records))._replace(problem=lost)
+
+    def _new_lines(self) -> tuple[Sequence[Line], bool]:
+        """The lines since the last look, and whether these are all."""
+        sizes = (None,) if self._is_first else (_TAIL, None)
+        for size in sizes:
+            lines = parse(self._read(size))
+            beginning = place_after(self._last, lines)
+            if beginning is not None:
+                break
+        is_first, self._is_first = self._is_first, False
+        self._last = tuple(lines[-_KEPT_LINES:])
+        return lines[beginning or 0 :], is_first or beginning is not None
+
+
+def parse(content: bytes) -> list[Line]:
+    """The kernel's own lines: what programs write into the log is left out."""
+    found = (_LINE.match(line) for line in content.decode(errors="replace").splitlines())
+    return [
+        Line(_time_us(each["seconds"], each["micros"]), each["text"])
+        for each in found
+        if each and int(each["level"]) < _KERNEL_LEVELS
+    ]
+
+
+def _time_us(seconds: str | None, micros: str | None) -> int | None:
+    return int(seconds) * 1_000_000 + int(micros) if seconds and micros else None
+
+
+def place_after(before: Sequence[Line], now: Sequence[Line]) -> int | None:
+    """Where what is new begins; None: the two looks do not meet.
+
+    A log grows at its end and forgets its beginning. So the end of the earlier look is found in the later
+    one, with as much of what was before it as either holds.
+    """
+    if not before:
+        return 0
+    for place in range(len(now), 0, -1):
+        same = min(place, len(before))
+        if now[place - 1] != before[-1] or list(now[place - same : place]) != list(before[-same:]):
+            continue
+        if now[place - 1].time_us is not None or same >= min(_MIN_OVERLAP, len(before)):
+            return place
+    return None
+
+
+def assembled(lines: Iterable[Line]) -> list[Record]:
+    """Messages from lines: one with several lines has the same time on each.
+
+    The scheduler's own words stand in such a message. Were its second line taken for the kernel's, a
+    scheduler could write its own end.
+    """
+    records: list[Record] = []
+    for time_us, text in lines:
+        last = records[-1] if records else None
+        goes_on = last is not None and time_us is not None and last.time_us == time_us
+        if last and goes_on and not kmsg.is_about_a_change(last.text):
+            records[-1] = last._replace(text=f"{last.text}\n{text}")
+        else:
+            records.append(Record(0, time_us or 0, text))
+    return records

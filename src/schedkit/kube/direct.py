@@ -1,0 +1,105 @@
+"""Single requests over a connection each: for a process that asks the API server a few times an hour.
+
+It keeps nothing open and imports little. What asks often, watches, or must be fenced uses `client`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from schedkit.kube import errors
+from schedkit.kube.access.config import Connection
+from schedkit.kube.errors import DecodeError, UnavailableError
+from schedkit.kube.resources import Described, Resource
+
+T = TypeVar("T", bound=Described)
+_MAX_ANSWER = 4 << 20
+_JSON_PATCH = "application/json-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectClient:
+    """Reads and writes single objects as one user; every call blocks for `timeout_s` at most per step."""
+
+    connection: Connection
+    user_agent: str
+    timeout_s: float = 10.0
+
+    def get(self, kind: Resource[T], name: str, *, token: str | None) -> T:
+        """The object of that name; raises `NotFoundError`."""
+        return self._decode(kind, self._ask("GET", kind.path(name=name), token))
+
+    def create(self, kind: Resource[T], body: object, *, token: str | None) -> T:
+        """Make it; raises `AlreadyExistsError`."""
+        return self._decode(kind, self._ask("POST", kind.path(), token, msgspec.json.encode(body)))
+
+    def change(self, kind: Resource[T], patch: object, name: str, *, token: str | None) -> T:
+        """Apply a JSON patch; raises `ConflictError` if the object is of another version than it says."""
+        body = msgspec.json.encode(patch)
+        return self._decode(kind, self._ask("PATCH", kind.path(name=name), token, body, _JSON_PATCH))
+
+    def _decode(self, kind: Resource[T], content: bytes) -> T:
+        try:
+            return msgspec.json.decode(content, type=kind.type)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise DecodeError(f"the answer is no {kind.kind}: {error}") from error
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        token: str | None,
+        body: bytes | None = None,
+        form: str = "application/json",
+    ) -> bytes:
+        headers = {"User-Agent": self.user_agent, "Accept": "application/json"}
+        headers |= {"Content-Type": form} if body is not None else {}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        connected = self._connect()
+        try:
+            base = urlsplit(self.connection.server).path.rstrip("/")
+            connected.request(method, base + path, body=body, headers=headers)
+            answer = connected.getresponse()
+            content = answer.read(_MAX_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            where = self.connection.address
+            raise UnavailableError(
+                f"{where} did not answer: {str(error) or type(error).__name__}", acted=True
+            ) from error
+        finally:
+            connected.close()
+        if answer.status >= http.client.BAD_REQUEST:
+            retry_after = answer.getheader("Retry-After")
+            raise errors.failure(answer.status, errors.read_status(content), retry_after=retry_after)
+        return content
+
+    def _connect(self) -> http.client.HTTPConnection:
+        server = urlsplit(self.connection.proxy or self.connection.server)
+        if self.connection.tls is None:
+            connected = http.client.HTTPConnection(server.hostname or "", server.port, timeout=self.timeout_s)
+        else:
+            connected = _Secure(server.hostname or "", server.port, self.connection, self.timeout_s)
+        if self.connection.proxy:
+            target = urlsplit(self.connection.server)
+            connected.set_tunnel(target.hostname or "", target.port)
+        return connected
+
+
+class _Secure(http.client.HTTPSConnection):
+    """TLS under another name than the address's, where the configuration says so."""
+
+    def __init__(self, host: str, port: int | None, to: Connection, timeout_s: float) -> None:
+        self._tls: ssl.SSLContext = to.tls or ssl.create_default_context()
+        super().__init__(host, port, timeout=timeout_s, context=self._tls)
+        self._name = to.server_name or urlsplit(to.server).hostname
+
+    def connect(self) -> None:
+        """As the parent, but for the name."""
+        http.client.HTTPConnection.connect(self)
+        self.sock: Any = self._tls.wrap_socket(self.sock, server_hostname=self._name)

@@ -1,0 +1,176 @@
+"""From one look at a node's kernel to what is reported about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from schedkit.model.api.conditions import legible
+from schedkit.model.api.schedextnode import (
+    MAX_EXITS,
+    MAX_FINDINGS,
+    MAX_OPS,
+    MAX_WORDS,
+    Eligibility,
+    NodeAgent,
+    NodeExit,
+    NodeFinding,
+    NodeKernel,
+    NodeOwner,
+    NodeOwnerKind,
+    SchedExtNodeStatus,
+)
+from schedkit.model.host.owners import Owner, OwnerKind, attribute
+from schedkit.model.host.processes import place_of
+from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.kernel.log import Exit, ExitKind
+from schedkit.model.kernel.sched_ext import State
+from schedkit.model.readiness.checks import Outcome
+from schedkit.model.readiness.table import Finding
+
+# what the kernel itself answers: its version and its config prove nothing, the rest is about our container
+_DECISIVE = ("kernel.sched_ext", "kernel.btf")
+_TASK = re.compile(r"^(?P<task>\S.{0,47}\[\d{1,10}\]) failed to run for ")
+_MAX_NAME = 256
+
+
+class Identity(NamedTuple):
+    """What does not change while an agent runs."""
+
+    node_uid: str
+    kernel: NodeKernel
+    agent: NodeAgent
+
+
+class Look(NamedTuple):
+    """What an agent saw at one moment."""
+
+    snapshot: Snapshot
+    now: dt.datetime
+    exits: tuple[NodeExit, ...] = ()
+    exits_since: dt.datetime | None = None  # None: since boot
+    exits_problem: str = ""
+
+
+def report(
+    identity: Identity, look: Look, findings: Sequence[Finding], before: SchedExtNodeStatus | None
+) -> SchedExtNodeStatus:
+    """The report that follows from a look; `before` is the last one, of which a date is kept."""
+    kernel = look.snapshot.kernel
+    computed = SchedExtNodeStatus(
+        node_uid=identity.node_uid,
+        kernel=identity.kernel,
+        state=kernel.state.value,
+        ops=_bounded(kernel.ops or "", MAX_OPS),
+        enable_seq=kernel.enable_seq,
+        owner=owner(look.snapshot),
+        eligible=eligibility(findings),
+        findings=tuple(_finding(each) for each in findings if each.id.startswith("kernel."))[:MAX_FINDINGS],
+        exits=look.exits[-MAX_EXITS:],
+        exits_since=look.exits_since,
+        exits_problem=_bounded(look.exits_problem, MAX_WORDS),
+        agent=identity.agent,
+    )
+    since = before.since if before and is_same_state(before, computed) else look.now
+    return msgspec.structs.replace(computed, since=since, reported_at=look.now)
+
+
+def is_same_state(one: SchedExtNodeStatus, other: SchedExtNodeStatus) -> bool:
+    """Whether the kernel runs the same attachment of the same owner."""
+    return _attachment(one) == _attachment(other)
+
+
+def _attachment(status: SchedExtNodeStatus) -> tuple[object, ...]:
+    return status.kernel.boot_id, status.state, status.ops, status.enable_seq, status.owner
+
+
+def is_same_report(one: SchedExtNodeStatus | None, other: SchedExtNodeStatus | None) -> bool:
+    """Whether nothing changed but the time of writing."""
+    return _undated(one) == _undated(other)
+
+
+def _undated(status: SchedExtNodeStatus | None) -> SchedExtNodeStatus | None:
+    return msgspec.structs.replace(status, reported_at=None) if status else None
+
+
+def owner(snapshot: Snapshot) -> NodeOwner:
+    """Whose the attached scheduler is, as far as a node can prove it; a pod is named by its uid alone."""
+    found = attribute(snapshot.proof, ())
+    if found.kind is OwnerKind.NONE:
+        return NodeOwner(kind=NodeOwnerKind.NONE)
+    if found.kind in {OwnerKind.ORPHAN, OwnerKind.UNKNOWN}:
+        kind = NodeOwnerKind.ORPHAN if found.kind is OwnerKind.ORPHAN else NodeOwnerKind.UNKNOWN
+        return NodeOwner(kind=kind, reason=_bounded(found.reason, MAX_WORDS))
+    return _of_process(found, snapshot)
+
+
+def _of_process(found: Owner, snapshot: Snapshot) -> NodeOwner:
+    process = snapshot.proof.process
+    program = process.program if process else ""
+    is_ours = process is not None and place_of(process).driver == "containerd" and not found.pod_uid
+    kind = (
+        NodeOwnerKind.POD if found.pod_uid else NodeOwnerKind.SCHEDCTL if is_ours else NodeOwnerKind.FOREIGN
+    )
+    named = found.pod_uid or found.container_id or found.service or program or f"process {found.pid}"
+    return NodeOwner(
+        kind=kind,
+        name=_bounded(named, _MAX_NAME),
+        pod_uid=found.pod_uid,
+        container_id=_bounded(found.container_id, 128),
+        unit=_bounded(found.service, _MAX_NAME),
+        program=_bounded(program, _MAX_NAME),
+    )
+
+
+def eligibility(findings: Iterable[Finding]) -> Eligibility:
+    """Whether the kernel can run schedulers, by its own answers; a check that could not look says nothing."""
+    outcomes = {each.id: each.status for each in findings if each.id in _DECISIVE}
+    if Outcome.FAIL in outcomes.values():
+        return Eligibility.NO
+    is_sure = all(outcomes.get(each) is Outcome.PASS for each in _DECISIVE)
+    return Eligibility.YES if is_sure else Eligibility.UNKNOWN
+
+
+def _finding(finding: Finding) -> NodeFinding:
+    return NodeFinding(id=finding.id, status=finding.status.value, detail=_bounded(finding.detail, MAX_WORDS))
+
+
+# The ends of schedulers
+
+
+def with_exit(exits: tuple[NodeExit, ...], ended: Exit, at: dt.datetime) -> tuple[NodeExit, ...]:
+    """The list with one more end: the same as the last one is counted there, with both times."""
+    entry = NodeExit(
+        ops=_bounded(ended.ops, MAX_OPS),
+        kind=int(ended.kind),
+        reason=_bounded(ended.reason, 128),
+        message=_bounded(ended.message, MAX_WORDS),
+        task=task_of(ended),
+        first_time=at,
+        time=at,
+        log_time=ended.time_us,
+    )
+    if not exits or (exits[-1].ops, exits[-1].kind) != (entry.ops, entry.kind):
+        return (*exits, entry)[-MAX_EXITS:]
+    last = exits[-1]
+    merged = msgspec.structs.replace(entry, count=last.count + 1, first_time=last.first_time)
+    return (*exits[:-1], merged)
+
+
+def task_of(ended: Exit) -> str:
+    """The task that did not get to run; empty: the kernel named none."""
+    found = _TASK.match(ended.message) if ended.kind is ExitKind.ERROR_STALL else None
+    return _bounded(found["task"], 64) if found else ""
+
+
+def is_blind(snapshot: Snapshot) -> bool:
+    """Whether the kernel said nothing at all about sched_ext."""
+    return snapshot.kernel.state is State.UNKNOWN
+
+
+def _bounded(words: str, limit: int) -> str:
+    return legible(words)[:limit]

@@ -1,0 +1,33 @@
+"""`sked agent`: what this node's kernel runs, for the cluster to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schedkit.sked.flags import ADDRESS, flag
+
+
+@click.command("agent", epilog="A flag on the command line overrides its environment variable.")
+@flag("--kubeconfig", "File that says how to reach the API server.", type=click.Path(path_type=Path))
+@flag("--context", "Context of the kubeconfig. The current context if left out.")
+@flag(
+    "--health-probe-bind-address",
+    "Where /healthz and /readyz are served; 0: nowhere.",
+    type=ADDRESS,
+    default=":8081",
+    show_default=True,
+)
+def command(**given: Any) -> None:  # noqa: ANN401  # one field of `AgentSettings` each
+    """Report what this node's kernel runs, until SIGTERM."""
+    # help and wrong usage need none of this
+    from schedkit.kube.errors import KubeError  # noqa: PLC0415
+    from schedkit.sked.agent import journal, process  # noqa: PLC0415
+
+    try:
+        process.run(process.AgentSettings(**given, root=Path("/")))
+    except (KubeError, OSError) as error:
+        journal.say("error", "agent_failed", reason=str(error))
+        raise SystemExit(1) from error

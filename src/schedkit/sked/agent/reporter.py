@@ -1,0 +1,172 @@
+"""Writes this node's report: when the model says so, and until the API server has it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from schedkit.kube.direct import DirectClient
+from schedkit.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnavailableError
+from schedkit.model.api.schedextnode import (
+    OwnerReference,
+    SchedExtNode,
+    SchedExtNodeMeta,
+    SchedExtNodeStatus,
+)
+from schedkit.model.node import pacing
+from schedkit.model.node.pacing import Pace
+from schedkit.sked.agent import journal
+from schedkit.sked.agent.identity import Place
+from schedkit.sked.kinds import SCHEDEXT_NODES
+
+NOT_BACKED_UP = {"velero.io/exclude-from-backup": "true"}
+_RETRY_S, _MAX_RETRY_S = 1.0, 60.0
+_READ_AGAIN_S = 300.0
+PATIENCE_S = 10.0  # something unsent for longer makes the agent not ready
+
+
+class Reporter:
+    """One object of the API server, and what it should say."""
+
+    def __init__(self, client: DirectClient, place: Place) -> None:
+        self._client, self._place = client, place
+        self._pace = Pace()
+        self._wanted: SchedExtNodeStatus | None = None
+        self._version = ""  # of the object; empty: there is none, or it is not known
+        self._failures = 0
+        self._news = asyncio.Event()
+        self._read_again_at = time.monotonic() + _spread(_READ_AGAIN_S)
+
+    @property
+    def written(self) -> SchedExtNodeStatus | None:
+        """What the API server has."""
+        return self._pace.written
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether something is unsent for too long."""
+        now = time.monotonic()
+        return self._wanted is None or pacing.is_overdue(self._pace, self._wanted, now, patience_s=PATIENCE_S)
+
+    async def read(self) -> SchedExtNodeStatus | None:
+        """What an earlier agent wrote; None: nothing."""
+        try:
+            found = await self._call(self._client.get, SCHEDEXT_NODES, self._place.node)
+        except NotFoundError:
+            self._version = ""
+            return None
+        self._version = found.metadata.resource_version
+        return found.status
+
+    async def read_patiently(self) -> SchedExtNodeStatus | None:
+        """The same, as soon as the API server answers: what it has is not to be told twice."""
+        while True:
+            try:
+                return await self.read()
+            except KubeError as error:
+                self._fail(error)
+                await asyncio.sleep(max(0.0, self._pace.retry_at - time.monotonic()))
+
+    def want(self, status: SchedExtNodeStatus) -> None:
+        """Have the API server know that, soon."""
+        self._wanted = status
+        if pacing.next_write(self._pace, status, time.monotonic()) is not None:
+            self._pace = pacing.wanted(self._pace, status, time.monotonic())
+            self._news.set()
+
+    async def run(self) -> None:
+        """Write what is wanted, until cancelled."""
+        while True:
+            await self._wait()
+            if self._wanted is None:
+                continue
+            now = time.monotonic()
+            due = pacing.next_write(self._pace, self._wanted, now)
+            if due is not None and due <= now:
+                await self._write(self._wanted)
+            elif now >= self._read_again_at:
+                await self._compare()
+
+    async def _wait(self) -> None:
+        now = time.monotonic()
+        due = pacing.next_write(self._pace, self._wanted, now) if self._wanted else None
+        until = min(each for each in (due, self._read_again_at) if each is not None)
+        self._news.clear()
+        if until > now:
+            try:
+                await asyncio.wait_for(self._news.wait(), timeout=until - now)
+            except TimeoutError:
+                return
+
+    async def _write(self, status: SchedExtNodeStatus) -> None:
+        self._pace = pacing.attempted(self._pace, time.monotonic())
+        try:
+            found = await self._put(status)
+        except (ConflictError, NotFoundError, AlreadyExistsError):
+            await self._look_again()
+        except KubeError as error:
+            self._fail(error)
+        else:
+            self._version, self._failures = found.metadata.resource_version, 0
+            self._pace = pacing.succeeded(self._pace, status)
+
+    async def _put(self, status: SchedExtNodeStatus) -> SchedExtNode:
+        if not self._version:
+            return await self._call(self._client.create, SCHEDEXT_NODES, self._object(status))
+        patch = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": self._version},
+            {"op": "add", "path": "/metadata/ownerReferences", "value": [self._node()]},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        return await self._call(self._client.change, SCHEDEXT_NODES, patch, self._place.node)
+
+    def _object(self, status: SchedExtNodeStatus) -> dict[str, object]:
+        meta = SchedExtNodeMeta(name=self._place.node, labels=NOT_BACKED_UP, owner_references=(self._node(),))
+        whole = SchedExtNode(metadata=meta, status=status)
+        kind = {"apiVersion": SCHEDEXT_NODES.api_version, "kind": SCHEDEXT_NODES.kind}
+        return {**kind, **msgspec.to_builtins(whole)}
+
+    def _node(self) -> OwnerReference:
+        """Who takes the report along; its deletion waits for nothing."""
+        return OwnerReference(api_version="v1", kind="Node", name=self._place.node, uid=self._place.node_uid)
+
+    async def _look_again(self) -> None:
+        """Somebody wrote in between: it is written anew, over what is there now."""
+        try:
+            await self.read()
+        except KubeError as error:
+            self._fail(error)
+
+    async def _compare(self) -> None:
+        """See that the API server still has what was written."""
+        self._read_again_at = time.monotonic() + _spread(_READ_AGAIN_S)
+        try:
+            found = await self.read()
+        except KubeError as error:
+            self._fail(error)
+            return
+        if found != self._pace.written:
+            journal.say("warning", "report_changed", reason="somebody else changed or deleted the report")
+            self._pace = pacing.forgotten(self._pace, time.monotonic())
+
+    def _fail(self, error: KubeError) -> None:
+        asked = error.retry_after_s if isinstance(error, UnavailableError) else None
+        retry_s = min(_MAX_RETRY_S, _RETRY_S * 2**self._failures)
+        self._failures += 1
+        self._pace = pacing.failed(self._pace, time.monotonic(), retry_after_s=_spread(asked or retry_s))
+        if self._failures == 1:
+            journal.say("warning", "report_not_written", reason=str(error))
+
+    async def _call(self, ask: Callable[..., SchedExtNode], *args: object) -> SchedExtNode:
+        """In a thread: the loop goes on, and can say that an answer is missing."""
+        token = await self._client.connection.credentials.token()
+        return await asyncio.to_thread(ask, *args, token=token)
+
+
+def _spread(seconds: float) -> float:
+    """With jitter: after an outage thousands of agents must not come at once."""
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
