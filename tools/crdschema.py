@@ -32,7 +32,7 @@ def root_schema(kind: type[msgspec.Struct], rules: Sequence[Rule]) -> Schema:
     whole["properties"] = known | {
         name: part for name, part in whole["properties"].items() if name not in known
     }
-    return whole | {"x-kubernetes-validations": [rule.as_schema() for rule in rules]}
+    return whole | ({"x-kubernetes-validations": [rule.as_schema() for rule in rules]} if rules else {})
 
 
 def struct_schema(kind: type[msgspec.Struct]) -> Schema:

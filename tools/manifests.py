@@ -16,13 +16,14 @@ from crdschema import Schema, root_schema
 from fieldtables import reasons, tables
 from pagetables import permissions, reasons_by_condition
 
-from schedkit.model.api import schedext
+from schedkit.model.api import schedext, schedextnode
 from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
+from schedkit.model.api.schedextnode import SchedExtNode
 from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 
-CRD = Path("config/crd/bases") / f"{GROUP}_{PLURAL}.yaml"
-CHART_CRD = Path("charts/sked/files/crd.yaml")
+_CRDS = Path("config/crd/bases")
+_CHART_FILES = Path("charts/sked/files")
 PAGES = "docs/sked/*.md"
 _PART = re.compile(
     r"(?P<head><!-- generated: (?P<part>\w+) -->\n).*?(?P<tail><!-- end of generated -->)", re.DOTALL
@@ -38,34 +39,48 @@ class _PlainDumper(yaml.SafeDumper):
 
 
 def crd() -> Schema:
-    """The CustomResourceDefinition."""
+    """The CustomResourceDefinition of SchedExts."""
+    names = {"kind": KIND, "plural": PLURAL, "shortNames": ["scx"]}
+    version = _version(root_schema(SchedExt, schedext.RULES), _columns(), subresources={"status": {}})
+    return _definition(names, version, scope="Namespaced")
+
+
+def node_crd() -> Schema:
+    """That of the reports: the agent writes the whole object, so that its status is no part of its own."""
+    plural, kind = schedextnode.PLURAL, schedextnode.KIND
+    names = {"kind": kind, "plural": plural, "shortNames": [schedextnode.SHORT_NAME]}
+    return _definition(names, _version(root_schema(SchedExtNode, ()), _node_columns()), scope="Cluster")
+
+
+def _definition(names: Schema, version: Schema, *, scope: str) -> Schema:
+    kind, plural = names["kind"], names["plural"]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
             "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "shortNames": ["scx"],
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": names["shortNames"],
             },
-            "scope": "Namespaced",
-            "versions": [_version()],
+            "scope": scope,
+            "versions": [version],
         },
     }
 
 
-def _version() -> Schema:
+def _version(schema: Schema, columns: list[Schema], **parts: Schema) -> Schema:
     return {
         "name": VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": _columns(),
-        "schema": {"openAPIV3Schema": root_schema(SchedExt, schedext.RULES)},
+        **parts,
+        "additionalPrinterColumns": columns,
+        "schema": {"openAPIV3Schema": schema},
     }
 
 
@@ -82,6 +97,21 @@ def _columns() -> list[Schema]:
     ]
 
 
+def _node_columns() -> list[Schema]:
+    """What the kernels of a fleet run, at a glance."""
+    last = ".status.exits[-1:]"
+    return [
+        _column("State", "string", ".status.state"),
+        _column("Ops", "string", ".status.ops"),
+        _column("Owner", "string", ".status.owner.kind"),
+        _column("Eligible", "string", ".status.eligible"),
+        _column("Kernel", "string", ".status.kernel.release"),
+        _column("Since", "date", ".status.since"),
+        _column("Boot", "string", ".status.kernel.bootID") | {"priority": 1},
+        _column("Last-Exit", "string", f"{last}.reason") | {"priority": 1},
+    ]
+
+
 def _column(name: str, kind: str, path: str) -> Schema:
     return {"name": name, "type": kind, "jsonPath": path}
 
@@ -93,14 +123,21 @@ def generated(root: Path) -> dict[Path, bytes]:
 
 def texts(root: Path) -> dict[Path, str]:
     """The text of each."""
-    head = "# Generated from src/schedkit/model/api/schedext.py and tools/manifests.py by `make manifests`.\n"
-    definition = head + yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=110)
+    head = "# Generated from src/schedkit/model/api/{}.py and tools/manifests.py by `make manifests`.\n"
+    schedexts = head.format("schedext") + _yaml(crd())
+    nodes = head.format("schedextnode") + _yaml(node_crd())
     return {
-        root / CRD: definition,
-        root / CHART_CRD: definition,
+        root / _CRDS / f"{GROUP}_{PLURAL}.yaml": schedexts,
+        root / _CHART_FILES / "crd.yaml": schedexts,
+        root / _CRDS / f"{GROUP}_{schedextnode.PLURAL}.yaml": nodes,
+        root / _CHART_FILES / "node-crd.yaml": nodes,
         **{root / file: text for file, text in rbac.files().items()},
         **{page: _with_tables(page.read_text()) for page in sorted(root.glob(PAGES))},
     }
+
+
+def _yaml(value: Schema) -> str:
+    return yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, width=110)
 
 
 def _with_tables(page: str) -> str:

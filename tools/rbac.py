@@ -9,10 +9,11 @@ from typing import Any
 
 import yaml
 
-from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, Permission
+from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, OF_AGENTS, Permission
 
 _API_VERSION = "rbac.authorization.k8s.io/v1"
 _CONFIG = Path("config/rbac")
+_AGENT = Path("config/agent")
 _CHART = Path("charts/sked/files")
 _HEAD = "# Generated from src/schedkit/sked/permissions.py by `make manifests`.\n"
 
@@ -21,7 +22,10 @@ def files() -> dict[Path, str]:
     """Each generated file, relative to the root, with its text; a chart sees no file outside of it."""
     cluster = _role("ClusterRole", "sked-manager-role")
     own = _role("Role", "sked-leader-election-role", namespace="sked-system")
+    agents = _role("ClusterRole", "sked-node-agent-role")
     return {
+        _AGENT / "role.yaml": agents + _rules(OF_AGENTS),
+        _CHART / "agent-rules.yaml": _HEAD + _rules(OF_AGENTS),
         _CONFIG / "role.yaml": cluster + _rules(EVERYWHERE),
         _CONFIG / "leader_election_role.yaml": own + _rules(IN_OWN_NAMESPACE),
         _CHART / "manager-rules.yaml": _HEAD + _rules(EVERYWHERE),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedkit.model.api import schedextnode
 from schedkit.model.api.schedext import GROUP, PLURAL
 
 LEASE_NAME = "b4c95cb3.schedkit.io"
@@ -76,3 +77,13 @@ IN_OWN_NAMESPACE = (
     ),
 )
 """In the namespace that the manager itself runs in."""
+
+OF_AGENTS = (
+    Permission(
+        GROUP,
+        schedextnode.PLURAL,
+        ("get", "create", "patch"),
+        "the report of the agent's own node: a policy compares the node with the agent's token",
+    ),
+)
+"""Of the agent on each node; reports belong to no namespace."""
