@@ -25,10 +25,11 @@ _WHEELS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _COMMAND = """\
 #!/usr/bin/python3
-from schedkit.sked.main import main
+from schedkit.{}.main import main
 
 main()
 """
+_COMMANDS = ("sked", "schedctl")  # the second one for whoever looks around in an agent
 
 
 def lay_out(context: Path, *, python: str, architecture: str) -> None:
@@ -39,10 +40,11 @@ def lay_out(context: Path, *, python: str, architecture: str) -> None:
     _install_packages(library, python=python, architecture=architecture)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src/schedkit", library / "schedkit", ignore=ignored)
-    command = context / "usr/local/bin/sked"
-    command.parent.mkdir(parents=True)
-    command.write_text(_COMMAND)
-    command.chmod(0o755)
+    programs = context / "usr/local/bin"
+    programs.mkdir(parents=True)
+    for name in _COMMANDS:
+        (programs / name).write_text(_COMMAND.format(name))
+        (programs / name).chmod(0o755)
 
 
 def _install_packages(library: Path, *, python: str, architecture: str) -> None:

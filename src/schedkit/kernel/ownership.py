@@ -53,11 +53,11 @@ def _scan(proc: Path) -> _Scan:
     pids = _pids(proc, scan.gaps)
     for pid in pids[:_MAX_PROCESSES]:
         try:
-            names = os.listdir(f"{proc}/{pid}/fd")  # noqa: PTH208 - pathlib takes four times as long
-            files_left -= len(names)
+            opened = _open_files(f"{proc}/{pid}")
+            files_left -= len(opened.names)
             if files_left < 0:
                 break
-            _take(scan, pid, _bpf_files(f"{proc}/{pid}", names))
+            _take(scan, pid, _bpf_files(f"{proc}/{pid}", opened))
         except PermissionError:
             denied.append(pid)
         except OSError as error:
@@ -88,14 +88,31 @@ def _pids(proc: Path, gaps: list[str]) -> list[int]:
         return []
 
 
-def _bpf_files(folder: str, names: list[str]) -> Iterator[str]:
+class _OpenFiles(NamedTuple):
+    names: list[str]
+    are_shown: bool = True  # False: only their descriptions say what they are
+
+
+def _open_files(folder: str) -> _OpenFiles:
+    """The open files of a process.
+
+    CAP_SYS_PTRACE opens the descriptions of any process's files, but not the folder of another user's files:
+    for that one would have to read every file of the machine (CAP_DAC_READ_SEARCH).
+    """
+    try:
+        return _OpenFiles(os.listdir(f"{folder}/fd"))  # noqa: PTH208 - pathlib takes four times as long
+    except PermissionError:
+        return _OpenFiles(os.listdir(f"{folder}/fdinfo"), are_shown=False)  # noqa: PTH208 - as above
+
+
+def _bpf_files(folder: str, opened: _OpenFiles) -> Iterator[str]:
     """What the kernel says about each open link and map of a process; raises `PermissionError`.
 
     Root without CAP_SYS_PTRACE may see that a file is open, and not what it is.
     """
-    for name in names:
+    for name in opened.names:
         try:
-            if os.readlink(f"{folder}/fd/{name}") in _BPF_FILES:  # noqa: PTH115 - as above
+            if not opened.are_shown or os.readlink(f"{folder}/fd/{name}") in _BPF_FILES:  # noqa: PTH115
                 yield Path(f"{folder}/fdinfo/{name}").read_text(errors="replace")
         except OSError as error:
             if not files.is_gone(error):  # it was closed meanwhile

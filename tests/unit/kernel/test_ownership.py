@@ -175,18 +175,37 @@ def powerless() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
-@pytest.mark.parametrize("secret", ["fd", "fdinfo/4"], ids=["that files are open", "what they are"])
-def test_processes_that_cannot_be_looked_into_are_a_gap(secret: str) -> None:
+@pytest.mark.parametrize(
+    "secrets", [("fd", "fdinfo"), ("fdinfo/4",)], ids=["that files are open", "what they are"]
+)
+def test_processes_that_cannot_be_looked_into_are_a_gap(secrets: tuple[str, ...]) -> None:
     with powerless() as root:
         proc = Proc(root)
         proc.add(77, "private")
         proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
-        (root / "proc/77" / secret).chmod(0)
+        for each in secrets:
+            (root / "proc/77" / each).chmod(0)
         os.seteuid(65534)
 
         gaps = proc.gather().gaps
 
     assert gaps == ("process 77 cannot be inspected: CAP_SYS_PTRACE is needed",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
+def test_files_of_another_user_are_known_by_their_descriptions_alone() -> None:
+    with powerless() as root:
+        proc = Proc(root)
+        proc.add(77, "somebody's")
+        proc.open(77, 3, "/etc/motd")
+        proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+        (root / "proc/77/fd").chmod(0)
+        os.seteuid(65534)
+
+        found = proc.gather()
+
+    assert found.links == (HeldLink(77, 5, 13),)
+    assert found.gaps == ()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can step down to somebody who may not look")
@@ -196,6 +215,7 @@ def test_of_several_that_cannot_be_looked_into_one_is_named_and_the_others_are_c
         for pid in (77, 78, 79):
             proc.add(pid, "private")
             (root / f"proc/{pid}/fd").chmod(0)
+            (root / f"proc/{pid}/fdinfo").chmod(0)
         os.seteuid(65534)
 
         (gap,) = proc.gather().gaps

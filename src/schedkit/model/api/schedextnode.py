@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
+
+import msgspec
 
 from schedkit.model.api.schema import ApiType, Unique, schema
 
@@ -148,6 +150,13 @@ class SchedExtNodeStatus(ApiType, frozen=True):
     """The agent that wrote the report."""
     reported_at: datetime | None = None
     """When the report was written, by the node's clock."""
+
+
+def as_written(status: SchedExtNodeStatus) -> dict[str, Any]:
+    """The report as it is sent, with two answers that are written even if they are the default."""
+    plain: dict[str, Any] = msgspec.to_builtins(status)
+    owner = {"kind": status.owner.kind.value, **plain.get("owner", {})}
+    return {**plain, "eligible": status.eligible.value, "owner": owner}
 
 
 class OwnerReference(ApiType, frozen=True, omit_defaults=False):

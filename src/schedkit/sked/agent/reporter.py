@@ -7,8 +7,6 @@ import random
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from schedkit.kube.direct import DirectClient
 from schedkit.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnavailableError
 from schedkit.model.api.schedextnode import (
@@ -16,6 +14,7 @@ from schedkit.model.api.schedextnode import (
     SchedExtNode,
     SchedExtNodeMeta,
     SchedExtNodeStatus,
+    as_written,
 )
 from schedkit.model.node import pacing
 from schedkit.model.node.pacing import Pace
@@ -120,15 +119,14 @@ class Reporter:
         patch = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": self._version},
             {"op": "add", "path": "/metadata/ownerReferences", "value": [self._node()]},
-            {"op": "add", "path": "/status", "value": status},
+            {"op": "add", "path": "/status", "value": as_written(status)},
         ]
         return await self._call(self._client.change, SCHEDEXT_NODES, patch, self._place.node)
 
     def _object(self, status: SchedExtNodeStatus) -> dict[str, object]:
         meta = SchedExtNodeMeta(name=self._place.node, labels=NOT_BACKED_UP, owner_references=(self._node(),))
-        whole = SchedExtNode(metadata=meta, status=status)
         kind = {"apiVersion": SCHEDEXT_NODES.api_version, "kind": SCHEDEXT_NODES.kind}
-        return {**kind, **msgspec.to_builtins(whole)}
+        return {**kind, "metadata": meta, "status": as_written(status)}
 
     def _node(self) -> OwnerReference:
         """Who takes the report along; its deletion waits for nothing."""
