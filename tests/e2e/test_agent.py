@@ -94,7 +94,7 @@ def test_the_report_says_what_the_kernel_runs_and_whose_it_is(agent: Agent) -> N
     assert (attached["owner"]["kind"], attached["owner"]["podUID"]) == ("Pod", uid)
     assert attached["ops"] == catalog()["fifo"].ops_name
 
-    agent.site.node.guest.run("echo s > /proc/sysrq-trigger")
+    agent.site.node.guest.run("echo S > /proc/sysrq-trigger")
     ended = agent.await_report(lambda said: bool(said.get("exits")), "the report has the exit")
     print(ended)
     assert ended["exits"][-1]["kind"] == 67

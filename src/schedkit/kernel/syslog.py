@@ -49,7 +49,8 @@ def read_end(size: int | None) -> bytes:
     """As the kernel has it now; needs CAP_SYSLOG."""
     wanted = size or min(_MAX_SIZE, 2 * _klogctl(_SIZE_BUFFER, None, 0))  # with a time before each line
     buffer = ctypes.create_string_buffer(wanted)
-    return buffer.raw[: _klogctl(_READ_ALL, buffer, wanted)]
+    length = _klogctl(_READ_ALL, buffer, wanted)
+    return buffer.raw[:length]
 
 
 def _klogctl(action: int, buffer: ctypes.Array[ctypes.c_char] | None, size: int) -> int:

@@ -1,0 +1,104 @@
+"""The agents of nodes: what they are installed with, tokens as their pods have them, and one as a process."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rig.base import processes
+from rig.base.processes import Process
+from rig.cluster.controlplane import ControlPlane
+from rig.cluster.kubeclient import Client, JsonObject, write_kubeconfig
+from rig.operator import installation
+
+NAMESPACE = "sked-node"
+ACCOUNT = "sked-node-agent"
+REPORTS = "/apis/sked.schedkit.io/v1/schedextnodes"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_TOKENS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{{}}/token"
+
+
+def install(cluster: ControlPlane) -> None:
+    """CRD, role, policy and all else of `config/agent`, but for the DaemonSet."""
+    objects = [*installation.kustomized("crd"), *installation.kustomized("agent")]
+    cluster.apply(*(each for each in objects if each["kind"] != "DaemonSet"), namespace=NAMESPACE)
+    cluster.kubectl("wait", "--for=condition=Established", "crd/schedextnodes.sked.schedkit.io")
+
+
+def token_on(cluster: ControlPlane, node: str, account: str = ACCOUNT) -> str:
+    """A token as the kubelet gives it to a pod of that account on that node."""
+    pod = _pod_on(cluster, node, account)
+    bound = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod["metadata"]["name"],
+        "uid": pod["metadata"]["uid"],
+    }
+    request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"boundObjectRef": bound},
+    }
+    made: str = cluster.client.create(_TOKENS.format(account), request)["status"]["token"]
+    return made
+
+
+def _pod_on(cluster: ControlPlane, node: str, account: str) -> JsonObject:
+    name = f"{account}-{node}"
+    found = cluster.client.find(f"{_PODS}/{name}")
+    spec = {
+        "nodeName": node,
+        "serviceAccountName": account,
+        "containers": [{"name": "agent", "image": "registry.example/sked:v1"}],
+    }
+    return found or cluster.client.create(_PODS, {"metadata": {"name": name}, "spec": spec})
+
+
+def client_on(cluster: ControlPlane, node: str, account: str = ACCOUNT) -> Client:
+    """A client with such a token, and nothing else."""
+    return Client(cluster.kubeconfig, token=token_on(cluster, node, account))
+
+
+class Agent:
+    """`sked agent` from this checkout as a process, with the token of a pod on that node."""
+
+    def __init__(self, cluster: ControlPlane, node: str) -> None:
+        self.node, self._cluster = node, cluster
+        self.probes = processes.free_port()
+        file = cluster.folder / f"agent-{node}.kubeconfig"
+        authority = cluster.layout.authority.ca_file
+        user = {"token": token_on(cluster, node)}
+        kubeconfig = write_kubeconfig(file, server=cluster.server, ca_file=authority, user=user)
+        program = str(Path(sys.executable).with_name("sked"))
+        flags = (f"--kubeconfig={kubeconfig}", f"--health-probe-bind-address=127.0.0.1:{self.probes}")
+        self.process = Process([program, "agent", *flags], log=cluster.folder / f"agent-{node}.log")
+
+    def report(self) -> JsonObject:
+        """What it has written; empty: nothing yet."""
+        found = self._cluster.client.find(f"{REPORTS}/{self.node}")
+        return dict(found["status"]) if found else {}
+
+    def is_ready(self) -> bool:
+        """Whether it says so itself."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.probes, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == http.client.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running(cluster: ControlPlane, node: str) -> Iterator[Agent]:
+    """An agent that has said that it is ready."""
+    agent = Agent(cluster, node)
+    try:
+        agent.process.await_ready(agent.is_ready, timeout_s=60)
+        yield agent
+    finally:
+        agent.process.stop()
