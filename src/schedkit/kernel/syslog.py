@@ -28,6 +28,7 @@ _KEPT_LINES = 400  # of the last look: the next one is laid over them
 _KEPT_RECORDS = 512  # of sched_ext
 # without times, lines repeat themselves: so many must be the same before two looks are known to meet
 _MIN_OVERLAP = 8
+_FIRST_WORDS = ("Linux version ", "Booting Linux on ")  # of every boot, on the image's architectures
 
 
 class Line(NamedTuple):
@@ -65,15 +66,14 @@ class Syslog:
 
     def __init__(self, read: Reader = read_end) -> None:
         self._read = read
-        self._last: tuple[Line, ...] = ()
+        self._last: tuple[Line, ...] | None = None  # None: there was no look yet
         self._records: deque[Record] = deque(maxlen=_KEPT_RECORDS)
         self._seq = 0
-        self._is_first = True
 
     def look(self) -> LogReading:
-        """Everything about sched_ext that was ever seen; `problem`: lines before this look were lost."""
+        """Everything about sched_ext that was ever seen; `problem`: the log cannot be read now."""
         try:
-            lines, met = self._new_lines()
+            lines, lost_before_us = self._new_lines()
         except OSError as error:
             return kmsg.interpret(tuple(self._records))._replace(
                 problem=f"the kernel's log cannot be read ({error.strerror}): CAP_SYSLOG is needed"
@@ -82,25 +82,31 @@ class Syslog:
             if record.text.startswith(kmsg.PREFIX):
                 self._seq += 1
                 self._records.append(record._replace(seq=self._seq))
-        lost = "" if met else "lines of the kernel's log were overwritten before they could be read"
-        return kmsg.interpret(tuple(self._records))._replace(problem=lost)
+        return kmsg.interpret(tuple(self._records))._replace(lost_before_us=lost_before_us)
 
-    def _new_lines(self) -> tuple[Sequence[Line], bool]:
-        """The lines since the last look, and whether these are all."""
-        sizes = (None,) if self._is_first else (_TAIL, None)
-        for size in sizes:
+    def _new_lines(self) -> tuple[Sequence[Line], int | None]:
+        """The lines since the last look, and before which time others were lost; None: these are all."""
+        for size in (None,) if self._last is None else (_TAIL, None):
             lines = parse(self._read(size))
-            beginning = place_after(self._last, lines)
+            beginning = _beginning(lines) if self._last is None else place_after(self._last, lines)
             if beginning is not None:
                 break
-        is_first, self._is_first = self._is_first, False
         self._last = tuple(lines[-_KEPT_LINES:])
-        return lines[beginning or 0 :], is_first or beginning is not None
+        if beginning is not None:
+            return lines[beginning:], None
+        return lines, (lines[0].time_us or 0) if lines else 0
+
+
+def _beginning(lines: Sequence[Line]) -> int | None:
+    """Where what is new begins for somebody who has seen nothing; None: the beginning is lost already."""
+    is_whole = bool(lines) and (lines[0].time_us == 0 or lines[0].text.startswith(_FIRST_WORDS))
+    return 0 if is_whole else None
 
 
 def parse(content: bytes) -> list[Line]:
     """The kernel's own lines: what programs write into the log is left out."""
-    found = (_LINE.match(line) for line in content.decode(errors="replace").splitlines())
+    # at line feeds alone, which get a prefix of the kernel's: after anything else a program could write one
+    found = (_LINE.match(line) for line in content.decode(errors="replace").split("\n"))
     return [
         Line(_time_us(each["seconds"], each["micros"]), each["text"])
         for each in found
@@ -133,7 +139,8 @@ def assembled(lines: Iterable[Line]) -> list[Record]:
     """Messages from lines: one with several lines has the same time on each.
 
     The scheduler's own words stand in such a message. Were its second line taken for the kernel's, a
-    scheduler could write its own end.
+    scheduler could write its own end. In a log without times nothing tells such lines apart, and what the
+    kernel says of its state decides alone.
     """
     records: list[Record] = []
     for time_us, text in lines:

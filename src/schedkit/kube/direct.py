@@ -80,21 +80,27 @@ class DirectClient:
         return content
 
     def _connect(self) -> http.client.HTTPConnection:
-        server = urlsplit(self.connection.proxy or self.connection.server)
+        host, port = _place(self.connection.proxy or self.connection.server)
         if self.connection.tls is None:
-            connected = http.client.HTTPConnection(server.hostname or "", server.port, timeout=self.timeout_s)
+            connected = http.client.HTTPConnection(host, port, timeout=self.timeout_s)
         else:
-            connected = _Secure(server.hostname or "", server.port, self.connection, self.timeout_s)
+            connected = _Secure(host, port, self.connection, self.timeout_s)
         if self.connection.proxy:
-            target = urlsplit(self.connection.server)
-            connected.set_tunnel(target.hostname or "", target.port)
+            connected.set_tunnel(*_place(self.connection.server))
         return connected
+
+
+def _place(url: str) -> tuple[str, int]:
+    """Host and port; without a port, the end of an IPv6 address would be taken for one."""
+    parts = urlsplit(url)
+    default = http.client.HTTPS_PORT if parts.scheme == "https" else http.client.HTTP_PORT
+    return parts.hostname or "", parts.port or default
 
 
 class _Secure(http.client.HTTPSConnection):
     """TLS under another name than the address's, where the configuration says so."""
 
-    def __init__(self, host: str, port: int | None, to: Connection, timeout_s: float) -> None:
+    def __init__(self, host: str, port: int, to: Connection, timeout_s: float) -> None:
         self._tls: ssl.SSLContext = to.tls or ssl.create_default_context()
         super().__init__(host, port, timeout=timeout_s, context=self._tls)
         self._name = to.server_name or urlsplit(to.server).hostname

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -44,6 +44,17 @@ class Eligibility(StrEnum):
     UNKNOWN = "Unknown"
 
 
+# made by functions, these defaults are written: a column that says `Unknown` is better than an empty one
+
+
+def _unknown_kind() -> NodeOwnerKind:
+    return NodeOwnerKind.UNKNOWN
+
+
+def _unknown_eligibility() -> Eligibility:
+    return Eligibility.UNKNOWN
+
+
 class NodeKernel(ApiType, frozen=True):
     """The kernel that the node has booted."""
 
@@ -55,10 +66,10 @@ class NodeKernel(ApiType, frozen=True):
     """Identity of this boot. A report of another boot says nothing about now."""
 
 
-class NodeOwner(ApiType, frozen=True, omit_defaults=True):
+class NodeOwner(ApiType, frozen=True):
     """Whose the attached scheduler is."""
 
-    kind: Annotated[NodeOwnerKind, schema(required=True)] = NodeOwnerKind.UNKNOWN
+    kind: Annotated[NodeOwnerKind, schema(required=True)] = msgspec.field(default_factory=_unknown_kind)
     """`None`, `Pod`, `Schedctl`, `Foreign`, `Orphan` or `Unknown`."""
     name: Annotated[str, schema(maxLength=_MAX_NAME)] = ""
     """The owner in a few words: a pod's UID, a container, a systemd unit, or a program's path."""
@@ -134,7 +145,7 @@ class SchedExtNodeStatus(ApiType, frozen=True):
     """When the agent first saw state, scheduler and owner as they are now, by the node's clock."""
     owner: NodeOwner = NodeOwner()
     """Whose the attached scheduler is."""
-    eligible: Eligibility = Eligibility.UNKNOWN
+    eligible: Eligibility = msgspec.field(default_factory=_unknown_eligibility)
     """Whether the kernel can run schedulers: `Yes`, `No` or `Unknown`."""
     findings: Annotated[
         tuple[NodeFinding, ...], schema(maxItems=MAX_FINDINGS, list_type="map", list_map_keys=["id"])
@@ -150,13 +161,6 @@ class SchedExtNodeStatus(ApiType, frozen=True):
     """The agent that wrote the report."""
     reported_at: datetime | None = None
     """When the report was written, by the node's clock."""
-
-
-def as_written(status: SchedExtNodeStatus) -> dict[str, Any]:
-    """The report as it is sent, with two answers that are written even if they are the default."""
-    plain: dict[str, Any] = msgspec.to_builtins(status)
-    owner = {"kind": status.owner.kind.value, **plain.get("owner", {})}
-    return {**plain, "eligible": status.eligible.value, "owner": owner}
 
 
 class OwnerReference(ApiType, frozen=True, omit_defaults=False):

@@ -78,6 +78,8 @@ class LogReading(NamedTuple):
     last_seq: int = -1  # of the newest record of any kind; -1: none was read
     problem: str = ""  # why there is nothing, or not all
     attachments: tuple[Attachment, ...] = ()
+    # lines of before that time were lost since the last look; None: none were; 0: it is not known when
+    lost_before_us: int | None = None
 
 
 class Change(StrEnum):

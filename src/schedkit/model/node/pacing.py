@@ -20,23 +20,26 @@ class Pace:
     wanted_since: float | None = None  # since when something is unsent that the limit does not hold back
 
 
-def next_write(pace: Pace, wanted: SchedExtNodeStatus, now: float) -> float | None:
+def next_write(pace: Pace, status: SchedExtNodeStatus, now: float) -> float | None:
     """When to write what is wanted; None: it is written already."""
-    if is_same_report(pace.written, wanted):
+    if is_same_report(pace.written, status):
         return None
-    recent = [each for each in pace.attempts if each > now - PER_S]
-    allowed = recent[-WRITES] + PER_S if len(recent) >= WRITES else now
-    return max(now, allowed, pace.retry_at)
+    return max(_allowed(pace, now), pace.retry_at)
+
+
+def _allowed(pace: Pace, now: float) -> float:
+    """When the limit lets something through."""
+    is_full = len(pace.attempts) >= WRITES
+    return max(now, pace.attempts[-WRITES] + PER_S) if is_full else now
 
 
 def wanted(pace: Pace, status: SchedExtNodeStatus, now: float) -> Pace:
     """Something is to be written; what the limit holds back is not overdue."""
-    due = next_write(pace, status, now)
-    if due is None or pace.wanted_since is not None:
+    if is_same_report(pace.written, status):
+        return replace(pace, wanted_since=None)
+    if pace.wanted_since is not None:
         return pace
-    recent = [each for each in pace.attempts if each > now - PER_S]
-    is_held_back = len(recent) >= WRITES
-    return replace(pace, wanted_since=recent[-WRITES] + PER_S if is_held_back else now)
+    return replace(pace, wanted_since=_allowed(pace, now))
 
 
 def attempted(pace: Pace, now: float) -> Pace:
@@ -54,13 +57,13 @@ def failed(pace: Pace, now: float, *, retry_after_s: float) -> Pace:
     return replace(pace, retry_at=now + retry_after_s)
 
 
-def forgotten(pace: Pace, now: float) -> Pace:
+def forgotten(pace: Pace) -> Pace:
     """What the API server has is not what was written: write anew."""
-    return replace(pace, written=None, wanted_since=now)
+    return replace(pace, written=None, wanted_since=None)
 
 
-def is_overdue(pace: Pace, wanted: SchedExtNodeStatus, now: float, *, patience_s: float) -> bool:
+def is_overdue(pace: Pace, status: SchedExtNodeStatus, now: float, *, patience_s: float) -> bool:
     """Whether something is unsent for too long, and not because of the limit."""
-    if is_same_report(pace.written, wanted) or pace.wanted_since is None:
+    if is_same_report(pace.written, status) or pace.wanted_since is None:
         return False
     return now - pace.wanted_since > patience_s

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from schedkit.model.api.conditions import legible
 from schedkit.model.api.schedextnode import (
     MAX_EXITS,
     MAX_FINDINGS,
@@ -27,14 +25,12 @@ from schedkit.model.api.schedextnode import (
 from schedkit.model.host.owners import Owner, OwnerKind, attribute
 from schedkit.model.host.processes import place_of
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.kernel.log import Exit, ExitKind
-from schedkit.model.kernel.sched_ext import State
+from schedkit.model.node.exits import bounded
 from schedkit.model.readiness.checks import Outcome
 from schedkit.model.readiness.table import Finding
 
 # what the kernel itself answers: its version and its config prove nothing, the rest is about our container
 _DECISIVE = ("kernel.sched_ext", "kernel.btf")
-_TASK = re.compile(r"^(?P<task>\S.{0,47}\[\d{1,10}\]) failed to run for ")
 _MAX_NAME = 256
 
 
@@ -65,14 +61,14 @@ def report(
         node_uid=identity.node_uid,
         kernel=identity.kernel,
         state=kernel.state.value,
-        ops=_bounded(kernel.ops or "", MAX_OPS),
+        ops=bounded(kernel.ops or "", MAX_OPS),
         enable_seq=kernel.enable_seq,
         owner=owner(look.snapshot),
         eligible=eligibility(findings),
         findings=tuple(_finding(each) for each in findings if each.id.startswith("kernel."))[:MAX_FINDINGS],
         exits=look.exits[-MAX_EXITS:],
         exits_since=look.exits_since,
-        exits_problem=_bounded(look.exits_problem, MAX_WORDS),
+        exits_problem=bounded(look.exits_problem, MAX_WORDS),
         agent=identity.agent,
     )
     since = before.since if before and is_same_state(before, computed) else look.now
@@ -104,7 +100,7 @@ def owner(snapshot: Snapshot) -> NodeOwner:
         return NodeOwner(kind=NodeOwnerKind.NONE)
     if found.kind in {OwnerKind.ORPHAN, OwnerKind.UNKNOWN}:
         kind = NodeOwnerKind.ORPHAN if found.kind is OwnerKind.ORPHAN else NodeOwnerKind.UNKNOWN
-        return NodeOwner(kind=kind, reason=_bounded(found.reason, MAX_WORDS))
+        return NodeOwner(kind=kind, reason=bounded(found.reason, MAX_WORDS))
     return _of_process(found, snapshot)
 
 
@@ -118,11 +114,11 @@ def _of_process(found: Owner, snapshot: Snapshot) -> NodeOwner:
     named = found.pod_uid or found.container_id or found.service or program or f"process {found.pid}"
     return NodeOwner(
         kind=kind,
-        name=_bounded(named, _MAX_NAME),
+        name=bounded(named, _MAX_NAME),
         pod_uid=found.pod_uid,
-        container_id=_bounded(found.container_id, 128),
-        unit=_bounded(found.service, _MAX_NAME),
-        program=_bounded(program, _MAX_NAME),
+        container_id=bounded(found.container_id, 128),
+        unit=bounded(found.service, _MAX_NAME),
+        program=bounded(program, _MAX_NAME),
     )
 
 
@@ -138,41 +134,4 @@ def eligibility(findings: Iterable[Finding]) -> Eligibility:
 def _finding(finding: Finding) -> NodeFinding:
     """What is well needs no words: they would be of the time when the agent began."""
     words = "" if finding.status is Outcome.PASS else finding.detail
-    return NodeFinding(id=finding.id, status=finding.status.value, detail=_bounded(words, MAX_WORDS))
-
-
-# The ends of schedulers
-
-
-def with_exit(exits: tuple[NodeExit, ...], ended: Exit, at: dt.datetime) -> tuple[NodeExit, ...]:
-    """The list with one more end: the same as the last one is counted there, with both times."""
-    entry = NodeExit(
-        ops=_bounded(ended.ops, MAX_OPS),
-        kind=int(ended.kind),
-        reason=_bounded(ended.reason, 128),
-        message=_bounded(ended.message, MAX_WORDS),
-        task=task_of(ended),
-        first_time=at,
-        time=at,
-        log_time=ended.time_us,
-    )
-    if not exits or (exits[-1].ops, exits[-1].kind) != (entry.ops, entry.kind):
-        return (*exits, entry)[-MAX_EXITS:]
-    last = exits[-1]
-    merged = msgspec.structs.replace(entry, count=last.count + 1, first_time=last.first_time)
-    return (*exits[:-1], merged)
-
-
-def task_of(ended: Exit) -> str:
-    """The task that did not get to run; empty: the kernel named none."""
-    found = _TASK.match(ended.message) if ended.kind is ExitKind.ERROR_STALL else None
-    return _bounded(found["task"], 64) if found else ""
-
-
-def is_blind(snapshot: Snapshot) -> bool:
-    """Whether the kernel said nothing at all about sched_ext."""
-    return snapshot.kernel.state is State.UNKNOWN
-
-
-def _bounded(words: str, limit: int) -> str:
-    return legible(words)[:limit]
+    return NodeFinding(id=finding.id, status=finding.status.value, detail=bounded(words, MAX_WORDS))

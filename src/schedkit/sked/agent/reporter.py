@@ -7,14 +7,15 @@ import random
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from schedkit.kube.direct import DirectClient
 from schedkit.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnavailableError
+from schedkit.kube.resources import Resource
 from schedkit.model.api.schedextnode import (
     OwnerReference,
-    SchedExtNode,
     SchedExtNodeMeta,
     SchedExtNodeStatus,
-    as_written,
 )
 from schedkit.model.node import pacing
 from schedkit.model.node.pacing import Pace
@@ -23,9 +24,28 @@ from schedkit.sked.agent.identity import Place
 from schedkit.sked.kinds import SCHEDEXT_NODES
 
 NOT_BACKED_UP = {"velero.io/exclude-from-backup": "true"}
-_RETRY_S, _MAX_RETRY_S = 1.0, 60.0
+# short enough that a report is there within half a minute after an outage
+_RETRY_S, _MAX_RETRY_S = 1.0, 20.0
+_MAX_ASKED_S = 60.0  # a server that asks for more patience does not get it
 _READ_AGAIN_S = 300.0
 PATIENCE_S = 10.0  # something unsent for longer makes the agent not ready
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """A report as it is there, whatever it says."""
+
+    metadata: SchedExtNodeMeta = SchedExtNodeMeta()
+    status: msgspec.Raw = msgspec.Raw(b"")
+
+
+_STORED = Resource(
+    SCHEDEXT_NODES.group,
+    SCHEDEXT_NODES.version,
+    SCHEDEXT_NODES.plural,
+    SCHEDEXT_NODES.kind,
+    _Stored,
+    namespaced=SCHEDEXT_NODES.namespaced,
+)
 
 
 class Reporter:
@@ -54,12 +74,12 @@ class Reporter:
     async def read(self) -> SchedExtNodeStatus | None:
         """What an earlier agent wrote; None: nothing."""
         try:
-            found = await self._call(self._client.get, SCHEDEXT_NODES, self._place.node)
+            found = await self._call(self._client.get, _STORED, self._place.node)
         except NotFoundError:
             self._version = ""
             return None
         self._version = found.metadata.resource_version
-        return found.status
+        return _understood(found.status)
 
     async def read_patiently(self) -> SchedExtNodeStatus | None:
         """The same, as soon as the API server answers: what it has is not to be told twice."""
@@ -73,16 +93,15 @@ class Reporter:
     def want(self, status: SchedExtNodeStatus) -> None:
         """Have the API server know that, soon."""
         self._wanted = status
-        if pacing.next_write(self._pace, status, time.monotonic()) is not None:
-            self._pace = pacing.wanted(self._pace, status, time.monotonic())
-            self._news.set()
+        self._pace = pacing.wanted(self._pace, status, time.monotonic())
+        self._news.set()
 
     async def run(self) -> None:
         """Write what is wanted, until cancelled."""
         while True:
             await self._wait()
             if self._wanted is None:
-                continue
+                continue  # it is not known yet what there is to write
             now = time.monotonic()
             due = pacing.next_write(self._pace, self._wanted, now)
             if due is not None and due <= now:
@@ -92,9 +111,12 @@ class Reporter:
 
     async def _wait(self) -> None:
         now = time.monotonic()
-        due = pacing.next_write(self._pace, self._wanted, now) if self._wanted else None
-        until = min(each for each in (due, self._read_again_at) if each is not None)
         self._news.clear()
+        if self._wanted is None:
+            await self._news.wait()
+            return
+        due = pacing.next_write(self._pace, self._wanted, now)
+        until = self._read_again_at if due is None else min(due, self._read_again_at)
         if until > now:
             try:
                 await asyncio.wait_for(self._news.wait(), timeout=until - now)
@@ -105,28 +127,31 @@ class Reporter:
         self._pace = pacing.attempted(self._pace, time.monotonic())
         try:
             found = await self._put(status)
-        except (ConflictError, NotFoundError, AlreadyExistsError):
+        except (ConflictError, AlreadyExistsError):
             await self._look_again()
         except KubeError as error:
-            self._fail(error)
+            if isinstance(error, NotFoundError) and self._version:
+                await self._look_again()
+            else:
+                self._fail(error)  # also where the API server does not know of reports at all
         else:
             self._version, self._failures = found.metadata.resource_version, 0
             self._pace = pacing.succeeded(self._pace, status)
 
-    async def _put(self, status: SchedExtNodeStatus) -> SchedExtNode:
+    async def _put(self, status: SchedExtNodeStatus) -> _Stored:
         if not self._version:
-            return await self._call(self._client.create, SCHEDEXT_NODES, self._object(status))
+            return await self._call(self._client.create, _STORED, self._object(status))
         patch = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": self._version},
             {"op": "add", "path": "/metadata/ownerReferences", "value": [self._node()]},
-            {"op": "add", "path": "/status", "value": as_written(status)},
+            {"op": "add", "path": "/status", "value": status},
         ]
-        return await self._call(self._client.change, SCHEDEXT_NODES, patch, self._place.node)
+        return await self._call(self._client.change, _STORED, patch, self._place.node)
 
     def _object(self, status: SchedExtNodeStatus) -> dict[str, object]:
         meta = SchedExtNodeMeta(name=self._place.node, labels=NOT_BACKED_UP, owner_references=(self._node(),))
         kind = {"apiVersion": SCHEDEXT_NODES.api_version, "kind": SCHEDEXT_NODES.kind}
-        return {**kind, "metadata": meta, "status": as_written(status)}
+        return {**kind, "metadata": meta, "status": status}
 
     def _node(self) -> OwnerReference:
         """Who takes the report along; its deletion waits for nothing."""
@@ -149,20 +174,29 @@ class Reporter:
             return
         if found != self._pace.written:
             journal.say("warning", "report_changed", reason="somebody else changed or deleted the report")
-            self._pace = pacing.forgotten(self._pace, time.monotonic())
+            self._pace = pacing.forgotten(self._pace)
 
     def _fail(self, error: KubeError) -> None:
         asked = error.retry_after_s if isinstance(error, UnavailableError) else None
-        retry_s = min(_MAX_RETRY_S, _RETRY_S * 2**self._failures)
+        retry_s = min(_MAX_RETRY_S, _RETRY_S * 2 ** min(self._failures, 10))
         self._failures += 1
-        self._pace = pacing.failed(self._pace, time.monotonic(), retry_after_s=_spread(asked or retry_s))
+        wait_s = max(_spread(retry_s), min(asked or 0.0, _MAX_ASKED_S))
+        self._pace = pacing.failed(self._pace, time.monotonic(), retry_after_s=wait_s)
         if self._failures == 1:
             journal.say("warning", "report_not_written", reason=str(error))
 
-    async def _call(self, ask: Callable[..., SchedExtNode], *args: object) -> SchedExtNode:
+    async def _call(self, ask: Callable[..., _Stored], *args: object) -> _Stored:
         """In a thread: the loop goes on, and can say that an answer is missing."""
         token = await self._client.connection.credentials.token()
         return await asyncio.to_thread(ask, *args, token=token)
+
+
+def _understood(status: msgspec.Raw) -> SchedExtNodeStatus | None:
+    """What an agent of another version may have written; None: there is nothing that this one understands."""
+    try:
+        return msgspec.json.decode(status, type=SchedExtNodeStatus) if status else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _spread(seconds: float) -> float:

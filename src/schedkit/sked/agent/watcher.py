@@ -13,9 +13,10 @@ from schedkit.kernel.syslog import Syslog
 from schedkit.model.api.schedextnode import NodeExit, SchedExtNodeStatus
 from schedkit.model.host.processes import Hold
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.kernel.log import Exit, LogReading
+from schedkit.model.kernel.log import LogReading
 from schedkit.model.kernel.sched_ext import KernelState, State
-from schedkit.model.node.report import Look, with_exit
+from schedkit.model.node.exits import untold, with_exit
+from schedkit.model.node.report import Look
 
 # an owner that could not be proved is looked for again so often: it costs a walk through all processes
 _UNPROVED_S = 60.0
@@ -36,22 +37,27 @@ class Watcher:
         self._snapshot: Snapshot | None = None
         self._holder: Life | None = None
         self._walked_at = 0.0
+        self._before_log: KernelState | None = None  # what the kernel ran before the log was last read
         self._exits: tuple[NodeExit, ...] = ()
         self._exits_since: dt.datetime | None = None
-        self._told_seq, self._told_until_us = 0, -1
+        self._told_seq = 0
+        self._earlier: SchedExtNodeStatus | None = None  # of an earlier agent, until the log is read
 
     def resume(self, before: SchedExtNodeStatus) -> None:
         """Go on with what an earlier agent of this boot has reported: the log may have forgotten it."""
-        self._exits, self._exits_since = before.exits, before.exits_since
-        self._told_until_us = max((each.log_time for each in before.exits), default=-1)
+        self._exits, self._exits_since, self._earlier = before.exits, before.exits_since, before
 
     def look(self) -> Look:
         """What the kernel runs now, and every end of a scheduler that was seen."""
-        earlier = self._snapshot.kernel if self._snapshot else None
-        self._snapshot = self._look_at_kernel()
+        # what ended between two readings of the log shows in the states before the one and after the other
+        before, before_log = self._before_log, sysfs.read(self._root)
         reading = self._log.look()
+        self._snapshot = self._look_at_kernel()
         now = dt.datetime.now(dt.UTC)
-        self._take(reading, earlier, now)
+        if not reading.problem:
+            self._before_log = before_log
+            self._see_losses(reading, now)
+            self._take(reading, before, self._snapshot.kernel, now)
         return Look(self._snapshot, now, self._exits, self._exits_since, reading.problem)
 
     def _look_at_kernel(self) -> Snapshot:
@@ -72,23 +78,34 @@ class Watcher:
             return self._clock() - self._walked_at >= _UNPROVED_S
         return self._holder is None or not self._holder.is_going_on
 
-    def _take(self, reading: LogReading, earlier: KernelState | None, now: dt.datetime) -> None:
+    def _see_losses(self, reading: LogReading, now: dt.datetime) -> None:
+        """Since when the ends are all there, if the log lost some lines that nobody had read."""
+        if reading.lost_before_us is None:
+            return
+        lost_until = self._date(reading.lost_before_us, now)
+        reported_at = self._earlier.reported_at if self._earlier else None
+        if reported_at is None or reported_at < lost_until:
+            self._exits_since = lost_until
+
+    def _take(
+        self, reading: LogReading, before: KernelState | None, kernel: KernelState, now: dt.datetime
+    ) -> None:
         """Keep the ends that are new, unless the kernel says that nothing has ended."""
+        if kernel.state is State.DISABLING:
+            return  # its words about the end may not be written yet
         new = [each for each in reading.exits if each.seq > self._told_seq]
         self._told_seq = max((each.seq for each in new), default=self._told_seq)
-        if reading.problem:
-            self._exits_since = now
-        if earlier is not None and self._snapshot and _has_nothing_ended(earlier, self._snapshot.kernel):
+        earlier, self._earlier = self._earlier, None
+        if before is not None and _has_nothing_ended(before, kernel):
             return
-        for each in new:
-            if each.time_us == 0 or each.time_us > self._told_until_us:
-                self._exits = with_exit(self._exits, each, self._date(each, now))
+        for each in untold(new, earlier.exits) if earlier else new:
+            self._exits = with_exit(self._exits, each, self._date(each.time_us, now))
 
-    def _date(self, ended: Exit, now: dt.datetime) -> dt.datetime:
-        """By this machine's clock; when it was seen, if the log has no times."""
-        if not ended.time_us:
-            return now
-        age_s = max(0.0, time.monotonic() - ended.time_us / 1_000_000)
+    def _date(self, log_us: int, now: dt.datetime) -> dt.datetime:
+        """A time of the log by this machine's clock; now, if the log has no times."""
+        if not log_us:
+            return now.replace(microsecond=0)
+        age_s = max(0.0, self._clock() - log_us / 1_000_000)
         return (now - dt.timedelta(seconds=age_s)).replace(microsecond=0)
 
 

@@ -1,0 +1,70 @@
+"""The ends of schedulers, from the kernel's log to a report."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from schedkit.model.api.conditions import legible
+from schedkit.model.api.schedextnode import MAX_EXITS, MAX_OPS, MAX_WORDS, NodeExit
+from schedkit.model.kernel.log import Exit, ExitKind
+
+_TASK = re.compile(r"^(?P<task>\S.{0,47}\[\d{1,10}\]) failed to run for ")
+_MAX_TOLD = 512  # more than a log holds
+
+
+def with_exit(exits: tuple[NodeExit, ...], ended: Exit, at: dt.datetime) -> tuple[NodeExit, ...]:
+    """The list with one more end: the same as the last one is counted there, with both times."""
+    entry = NodeExit(
+        ops=bounded(ended.ops, MAX_OPS),
+        kind=int(ended.kind),
+        reason=bounded(ended.reason, 128),
+        message=bounded(ended.message, MAX_WORDS),
+        task=task_of(ended),
+        first_time=at,
+        time=at,
+        log_time=ended.time_us,
+    )
+    if not exits or (exits[-1].ops, exits[-1].kind) != (entry.ops, entry.kind):
+        return (*exits, entry)[-MAX_EXITS:]
+    last = exits[-1]
+    merged = msgspec.structs.replace(entry, count=last.count + 1, first_time=last.first_time)
+    return (*exits[:-1], merged)
+
+
+def task_of(ended: Exit) -> str:
+    """The task that did not get to run; empty: the kernel named none."""
+    found = _TASK.match(legible(ended.message)) if ended.kind is ExitKind.ERROR_STALL else None
+    return bounded(found["task"], 64) if found else ""
+
+
+def untold(exits: Sequence[Exit], told: Sequence[NodeExit]) -> Sequence[Exit]:
+    """The ends in the log that an earlier agent of this boot has not reported."""
+    if told and told[-1].log_time and all(each.time_us for each in exits):
+        return [each for each in exits if each.time_us > told[-1].log_time]
+    return exits[_overlap([(each.ops, int(each.kind)) for each in exits], _each(told)) :]
+
+
+def _each(told: Sequence[NodeExit]) -> list[tuple[str, int]]:
+    """One for each end, of those that were counted together as well."""
+    every = ((each.ops, each.kind) for each in told for _ in range(min(each.count, _MAX_TOLD)))
+    return list(every)[-_MAX_TOLD:]
+
+
+def _overlap(logged: Sequence[tuple[str, int]], told: Sequence[tuple[str, int]]) -> int:
+    """How many of the log's ends were told: the log has forgotten its beginning, or the report has."""
+    for place in range(min(len(logged), len(told)), 0, -1):
+        if list(logged[:place]) == list(told[-place:]):
+            return place
+    for place in range(len(logged), len(told), -1):
+        if told and list(logged[place - len(told) : place]) == list(told):
+            return place
+    return 0
+
+
+def bounded(words: str, limit: int) -> str:
+    """What a node says, so that it can be shown: on one line, without control characters, not too long."""
+    return legible(words)[:limit]
