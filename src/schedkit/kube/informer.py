@@ -3,6 +3,8 @@
 A list in pages, then a watch from the list's version on. A watch that ends, breaks or falls silent is
 resumed from the last version seen. When the server has forgotten that version, or never knew it, a new
 list is compared with the store, so that what was deleted in between is noticed as well.
+
+A kind that need not be there, because nobody has to install it, counts as empty for as long as it is absent.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import structlog
 from schedkit.kube.backoff import backoff, roll
 from schedkit.kube.client import EVERYTHING, Client, Selection
 from schedkit.kube.decoding import Event, codec, lines
-from schedkit.kube.errors import DecodeError, GoneError, KubeError
+from schedkit.kube.errors import DecodeError, ForbiddenError, GoneError, KubeError, NotFoundError
 from schedkit.kube.resources import Described, Key, Resource, key_of
 from schedkit.kube.store import Index, Store
 
@@ -42,6 +44,7 @@ class Limits:
     relist_s: float = 3600  # a fresh list after that time, should anything have gone unnoticed
     first_delay_s: float = 0.5
     longest_delay_s: float = 30
+    absent_s: float = 120  # how often an absent kind is asked for: less than what probes call stale
 
 
 class Informer(Generic[T]):
@@ -55,8 +58,9 @@ class Informer(Generic[T]):
         *,
         indexes: Mapping[str, Index[T]] | None = None,
         limits: Limits | None = None,
+        is_optional: bool = False,
     ) -> None:
-        self.resource = resource
+        self.resource, self._is_optional = resource, is_optional
         self.store: Store[T] = Store(indexes)
         self.misfits: dict[Key, str] = {}  # objects that exist but cannot be decoded, and why
         self.lists = 0  # how often everything was listed
@@ -66,6 +70,7 @@ class Informer(Generic[T]):
         self._version: str | None = None  # where to resume; None: list first
         self._listed_at = self._alive_at = float("-inf")
         self._failures = 0  # attempts to follow since the last event
+        self._is_absent = False  # only of an optional kind
 
     # What others ask
 
@@ -112,6 +117,10 @@ class Informer(Generic[T]):
                 self._version = None
                 self._say("version_forgotten", error)
             except KubeError as error:
+                if self._counts_as_absent(error):
+                    self._empty(error)
+                    await asyncio.sleep(limits.absent_s * (0.8 + 0.4 * roll()))
+                    continue
                 self._say("watch_lost", error)
             failures = max(self._failures, 1)
             await asyncio.sleep(backoff(failures, limits.first_delay_s, limits.longest_delay_s, roll()))
@@ -124,6 +133,23 @@ class Informer(Generic[T]):
             # Not one bookmark: a quiet kind looks like that, but so does a version from the future, after the
             # server was restored from a backup. A list tells, and of a quiet kind it is cheap.
             self._version = None
+
+    def _counts_as_absent(self, error: KubeError) -> bool:
+        """Nobody installed the kind, or the right to read it; a right that is lost later may come back."""
+        if not self._is_optional:
+            return False
+        is_refused = isinstance(error, ForbiddenError) and (self._is_absent or not self.synced)
+        return isinstance(error, NotFoundError) or is_refused
+
+    def _empty(self, error: KubeError) -> None:
+        """The store holds everything there is: nothing. That is told once."""
+        if not self._is_absent:
+            _log.info("resource_absent", resource=str(self.resource), reason=str(error))
+        self._is_absent, self._version, self.misfits = True, None, {}
+        for key in tuple(self.store.keys()):
+            self._drop(key)
+        self._alive_at = time.monotonic()
+        self._synced.set()
 
     async def _list(self) -> None:
         self._version = None
@@ -145,6 +171,7 @@ class Informer(Generic[T]):
         self._version = version
         self._listed_at = self._alive_at = time.monotonic()
         self.lists += 1
+        self._is_absent = False
         self._synced.set()
 
     async def _watch(self) -> bool:

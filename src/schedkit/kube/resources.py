@@ -72,6 +72,7 @@ class Resource(Generic[T]):
     kind: str
     type: type[T]
     namespaced: bool = True
+    label: str = ""  # what to call them in logs and metrics, if others of their kind are kept apart
 
     @property
     def api_version(self) -> str:
@@ -79,7 +80,7 @@ class Resource(Generic[T]):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return self.label or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
         """Where the API serves that object, or the whole collection without a name."""
