@@ -6,13 +6,14 @@ from schedkit.kube.resources import Resource
 from schedkit.model.api import schedextnode
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.nodes import Node
-from schedkit.model.api.pods import Event, Pod
+from schedkit.model.api.pods import AgentPod, Event, Pod
 from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 from schedkit.model.api.schedextnode import SchedExtNode
 
 SCHEDEXTS = Resource(GROUP, VERSION, PLURAL, KIND, SchedExt)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", DaemonSet)
 PODS = Resource("", "v1", "pods", "Pod", Pod)
+AGENT_PODS = Resource("", "v1", "pods", "Pod", AgentPod, label="agent pods")
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 SCHEDEXT_NODES = Resource(
     GROUP, VERSION, schedextnode.PLURAL, schedextnode.KIND, SchedExtNode, namespaced=False

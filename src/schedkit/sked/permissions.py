@@ -46,8 +46,9 @@ EVERYWHERE = (
         ("get", "list", "watch", "create", "patch", "delete"),
         "one DaemonSet for each SchedExt; `get` reads a DaemonSet of the same name that sked did not make",
     ),
-    Permission("", "pods", ("list", "watch"), "how the schedulers are doing"),
-    Permission("", "nodes", ("list", "watch"), "for the planned ownership of nodes; not read yet"),
+    Permission("", "pods", ("list", "watch"), "how the schedulers and the agents on the nodes are doing"),
+    Permission("", "nodes", ("list", "watch"), "which boot of which node a report must be about"),
+    Permission(GROUP, schedextnode.PLURAL, ("list", "watch"), "what the kernel of each node runs"),
     Permission("", "events", ("list", "watch"), "why the pods of a DaemonSet are refused"),
     Permission(
         "events.k8s.io",

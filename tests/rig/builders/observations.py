@@ -11,7 +11,6 @@ import msgspec
 from schedkit.model.api.daemonset import (
     DaemonSet,
     DaemonSetStatus,
-    OwnedMeta,
     OwnerReference,
     SecurityContext,
 )
@@ -23,6 +22,8 @@ from schedkit.model.api.pods import (
     Pod,
     PodCondition,
     PodContainer,
+    PodLabels,
+    PodMeta,
     PodSpec,
     PodStatus,
     Running,
@@ -121,6 +122,7 @@ def pod(
     image: str = "",
     powers: SecurityContext | None = PRIVILEGED,
     ready: bool | None = None,
+    template: str = "1",
     **status: Any,
 ) -> Pod:
     """A pod on that node; it is ready if its container runs, unless said otherwise."""
@@ -131,7 +133,12 @@ def pod(
     known = {"conditions": conditions, "container_statuses": (container,) if container else ()}
     asked = PodContainer(name=CONTAINER, image=image, security_context=powers)
     return Pod(
-        metadata=OwnedMeta(name=f"scx-{node}", uid=f"{node}-pod", owner_references=(owner,)),
+        metadata=PodMeta(
+            name=f"scx-{node}",
+            uid=f"{node}-pod",
+            owner_references=(owner,),
+            labels=PodLabels(template=template),
+        ),
         spec=PodSpec(node_name=node, containers=(asked,)),
         status=PodStatus(**{**known, **status}),
     )

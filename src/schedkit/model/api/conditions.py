@@ -55,17 +55,33 @@ class Reason(StrEnum):
     POD_PENDING = "PodPending"  # a pod fits on no node
     NODE_SILENT = "NodeSilent"  # a pod is not ready any more: its node does not answer
     NO_NODES = "NoNodes"  # no node matches
+    POD_STARTING = "PodStarting"  # a pod is being started
+
+    # Ready: what the kernel of the worst node says, from here on the worst first
+    EJECTED = "Ejected"  # the kernel of a node threw the scheduler out, with the words that it gives
+    CONFLICTED = "Conflicted"  # the kernel of a node runs a scheduler of somebody else
+    STOPPED_BY_HUMAN = "StoppedByHuman"  # somebody at a node stopped the scheduler with SysRq-S
+    NOT_ATTACHED = "NotAttached"  # a pod has run for five minutes, and the kernel does not run its scheduler
+    REPORT_UNREADABLE = "ReportUnreadable"  # a node's report is not understood: its agent may be newer
+    OWNER_UNPROVED = "OwnerUnproved"  # an agent cannot prove whose scheduler the kernel of its node runs
+    AGENT_REFUSED = "AgentRefused"  # agents cannot be created: Pod Security or another policy refuses them
+    AGENT_MISSING = "AgentMissing"  # there is no agent on a node
+    AGENT_SILENT = "AgentSilent"  # the agent on a node has not been ready for two minutes
+    REPORT_MISSING = "ReportMissing"  # the agent on a node has not reported yet
+    OTHER_BOOT = "OtherBoot"  # the report of a node is about an earlier boot, or an earlier node of its name
+    REATTACHING = "Reattaching"  # the kernel restarts the scheduler, because a CPU came or went
+    ATTACHING = "Attaching"  # a pod runs, and its scheduler is about to be attached
+    NODE_JOINING = "NodeJoining"  # a node joined less than five minutes ago, and has not reported yet
+    INELIGIBLE = "Ineligible"  # the kernel of a node cannot run sched_ext, by its own report
+    ATTACHED = "Attached"  # the kernel of every node that can answer is proved to run the scheduler
+    NO_KERNEL_REPORTS = "NoKernelReports"  # no node says what its kernel runs
 
     # Deployed
-    POD_STARTING = "PodStarting"  # a pod is being started
     SETTLING = "Settling"  # a pod runs, but not for long enough
     PODS_SETTLED = "PodsSettled"  # every pod has run for a while without a restart
 
-    # Deployed and Progressing
+    # Deployed, Progressing and Ready
     ROLLING_OUT = "RollingOut"  # the last change has not reached every node yet
-
-    # Ready
-    NO_KERNEL_REPORTS = "NoKernelReports"  # no node says what its kernel runs
 
     # Progressing
     STARTING = "Starting"  # pods are being started
@@ -96,6 +112,14 @@ WARNINGS = frozenset(
         Reason.CRASHING,
         Reason.POD_FAILED,
         Reason.NODE_SILENT,
+        Reason.EJECTED,
+        Reason.CONFLICTED,
+        Reason.NOT_ATTACHED,
+        Reason.REPORT_UNREADABLE,
+        Reason.OWNER_UNPROVED,
+        Reason.AGENT_REFUSED,
+        Reason.AGENT_MISSING,
+        Reason.AGENT_SILENT,
         Reason.BLOCKED,
     }
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from schedkit.model.api.daemonset import OwnedMeta, SecurityContext
 from schedkit.model.api.schedext import ObjectMeta
-from schedkit.model.api.schema import ApiType
+from schedkit.model.api.schema import ApiType, Unique
 
 
 class PodContainer(ApiType, frozen=True):
@@ -77,16 +79,29 @@ class PodStatus(ApiType, frozen=True):
     """What the kubelet and the scheduler say about a pod."""
 
     phase: str = ""
+    start_time: datetime | None = None  # by the node's clock, before any of its containers was made
     reason: str = ""
     message: str = ""
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class PodLabels(ApiType, frozen=True):
+    """The one label of a pod that is read: thousands of pods share one value."""
+
+    template: str = msgspec.field(default="", name="pod-template-generation")  # a number that only grows
+
+
+class PodMeta(OwnedMeta, frozen=True):
+    """Identity, owners and template of a pod."""
+
+    labels: PodLabels = PodLabels()
+
+
 class Pod(ApiType, frozen=True):
     """A pod of a DaemonSet."""
 
-    metadata: OwnedMeta = OwnedMeta()
+    metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -96,6 +111,49 @@ class Pod(ApiType, frozen=True):
             if each.type == kind:
                 return each
         return None
+
+
+class AgentMeta(ApiType, frozen=True):
+    """Identity of an agent's pod."""
+
+    name: Unique = ""
+    namespace: str = ""
+    resource_version: Unique = ""
+
+
+class AgentSpec(ApiType, frozen=True):
+    """Where an agent runs."""
+
+    node_name: str = ""
+
+
+class AgentCondition(ApiType, frozen=True):
+    """One question about an agent's pod, with its answer.
+
+    Its dates are by the node's clock, which the manager never compares with its own.
+    """
+
+    type: str = ""
+    status: str = ""
+
+
+class AgentStatus(ApiType, frozen=True):
+    """How an agent is doing."""
+
+    conditions: tuple[AgentCondition, ...] = ()
+
+
+class AgentPod(ApiType, frozen=True):
+    """The pod of a node's agent: where it runs, and whether it is ready."""
+
+    metadata: AgentMeta = AgentMeta()
+    spec: AgentSpec = AgentSpec()
+    status: AgentStatus = AgentStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its last look is young, and nothing it saw is unsent."""
+        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
 
 
 class EventSubject(ApiType, frozen=True):

@@ -197,12 +197,14 @@ class SchedExtSpec(ApiType, frozen=True):
 
 
 class NodeCounts(ApiType, frozen=True, omit_defaults=False):
-    """Nodes by state. `desired` is the sum of all other counts except `podsReady`."""
+    """Nodes by state. `desired` is the sum of all other counts except `updated` and `podsReady`."""
 
     desired: int = 0
     """Nodes that the scheduler should run on."""
     attached: int = 0
     """Nodes whose kernel is proved to run the scheduler."""
+    updated: int = 0
+    """Attached nodes whose pod is made from the current spec."""
     starting: int = 0
     """Nodes on which the scheduler is being started."""
     failed: int = 0
@@ -265,6 +267,18 @@ class NodeTrouble(ApiType, frozen=True, omit_defaults=False):
     """What is wrong, in plain words."""
 
 
+class TroubleKind(ApiType, frozen=True, omit_defaults=False):
+    """All nodes that need attention for the same reason."""
+
+    reason: Annotated[str, schema(required=True, maxLength=128)] = ""
+    """What is wrong, in one word."""
+    nodes: Annotated[int, schema(required=True, minimum=0)] = 0
+    """How many nodes have this reason."""
+    example: Annotated[str, schema(maxLength=253)] = ""
+    """Name of one of the nodes; empty if no pod has a node yet."""
+
+
+MAX_TROUBLES = 10
 MAX_PARTS = 16  # more kinds of machines than a fleet has
 
 
@@ -297,6 +311,11 @@ class SchedExtStatus(ApiType, frozen=True):
     """Nodes by state."""
     worst_nodes: Annotated[tuple[NodeTrouble, ...], schema(maxItems=5, list_type="atomic")] = ()
     """The nodes that need attention first, at most five."""
+    troubles: Annotated[
+        tuple[TroubleKind, ...],
+        schema(maxItems=MAX_TROUBLES, list_type="map", list_map_keys=["reason"]),
+    ] = ()
+    """All nodes that need attention, counted by reason, at most ten reasons, the worst first."""
     conditions: Annotated[
         tuple[Condition, ...], schema(maxItems=16, list_type="map", list_map_keys=["type"])
     ] = ()
