@@ -28,6 +28,8 @@ class Observation:
     complaint: str = ""  # why the administrator's rules cannot be read; empty: they can
     verdict: Verdict | None = None  # about the image; None: there is none yet
     vouched: tuple[Trusted, ...] = ()  # good verdicts by this policy about what it named before, too
+    has_agents: bool = False  # whether any node has an agent, or a report of one
+    agent_refusal: str = ""  # what the API server says to the creation of agents; empty: nothing
 
     @property
     def is_ours(self) -> bool:

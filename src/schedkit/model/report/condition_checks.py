@@ -13,7 +13,8 @@ from schedkit.model.api.schedext import ConditionStatus, ConditionType
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
 from schedkit.model.deploy.render import LEGACY_LACKS
-from schedkit.model.report.fleet import Fleet
+from schedkit.model.report.fleet import Fleet, by_severity
+from schedkit.model.report.kernel_table import KernelState
 from schedkit.model.report.node_checks import SETTLING, Bucket
 from schedkit.model.trust.rules import Rules, unused_settings_remark
 
@@ -47,7 +48,7 @@ def assess(
         (ConditionType.VERIFIED, decision.vetted.verified),
         (ConditionType.DEPLOYED, deployed),
         (ConditionType.PROGRESSING, _first(PROGRESSING, evidence)),
-        (ConditionType.READY, _ready(deployed)),
+        (ConditionType.READY, _ready(evidence, deployed)),
     )
 
 
@@ -260,8 +261,90 @@ PROGRESSING: tuple[Check, ...] = (
 _PODS_MAY_RUN = frozenset({Reason.SETTLING, Reason.ROLLING_OUT, Reason.POD_STARTING})
 
 
-def _ready(deployed: Finding) -> Finding:
+def _ready(evidence: Situation, deployed: Finding) -> Finding:
+    """By what nodes report; without any report, no more than pods can tell."""
+    if evidence.observation.has_agents:
+        return _first(READY, evidence)
+    found = _without_reports(deployed)
+    refused = agents_are_refused(evidence) if found.reason is Reason.NO_KERNEL_REPORTS else None
+    return refused or found
+
+
+def _without_reports(deployed: Finding) -> Finding:
     """Where no pod can run, no kernel runs it; elsewhere nobody knows."""
     if deployed.status is ConditionStatus.TRUE or deployed.reason in _PODS_MAY_RUN:
         return unknown(Reason.NO_KERNEL_REPORTS, "no node reports what its kernel runs")
     return no(deployed.reason, deployed.message)
+
+
+def agents_are_refused(evidence: Situation) -> Finding | None:
+    """By Pod Security or another policy: then nobody can report."""
+    refusal = evidence.observation.agent_refusal
+    if not refusal:
+        return None
+    return unknown(Reason.AGENT_REFUSED, f"the agents on the nodes cannot be created: {refusal}")
+
+
+def kernels_lack_it(evidence: Situation) -> Finding | None:
+    """The worst of the nodes that can answer."""
+    ill = [each for each in evidence.fleet.unattached if each.bucket is not Bucket.UNKNOWN]
+    worst = _worst_that_counts(ill)
+    return no(worst.reason, _told(evidence, worst)) if worst else None
+
+
+def kernels_are_not_known(evidence: Situation) -> Finding | None:
+    """A node that Kubernetes calls Ready should say what its kernel runs."""
+    silent = [each for each in evidence.fleet.unattached if each.bucket is Bucket.UNKNOWN]
+    worst = _worst_that_counts(silent)
+    if worst is None:
+        return None
+    is_refused = any(each.reason is Reason.AGENT_MISSING for each in silent)
+    refused = agents_are_refused(evidence) if is_refused else None
+    return refused or unknown(worst.reason, _told(evidence, worst))
+
+
+def no_pod_is_wanted(evidence: Situation) -> Finding | None:
+    """Nobody is attached where nobody is."""
+    if evidence.fleet.nodes:
+        return None
+    return change_is_not_seen_yet(evidence) or no_node_matches(evidence)
+
+
+def no_kernel_runs_it(evidence: Situation) -> Finding | None:
+    """Nodes that do not count against Ready do not make it True, either."""
+    if len(evidence.fleet.unattached) < len(evidence.fleet.kernels):
+        return None
+    worst = by_severity(evidence.fleet.unattached)[0]
+    answer = unknown if worst.bucket is Bucket.UNKNOWN else no
+    return answer(worst.reason, _told(evidence, worst))
+
+
+def kernels_run_it(evidence: Situation) -> Finding:
+    """When no check found anything."""
+    excused = len(evidence.fleet.unattached)
+    attached = len(evidence.fleet.kernels) - excused
+    rest = f"; {excused} not ready, new or not eligible" if excused else ""
+    where = f"{attached} of {evidence.size}" if excused else evidence.size
+    return yes(Reason.ATTACHED, f"the kernels of {where} run the scheduler{rest}")
+
+
+READY: tuple[Check, ...] = (
+    nothing_should_run,
+    something_is_in_the_way,
+    no_pod_is_wanted,
+    kernels_lack_it,
+    kernels_are_not_known,
+    no_kernel_runs_it,
+    kernels_run_it,
+)
+
+
+def _worst_that_counts(nodes: list[KernelState]) -> KernelState | None:
+    return next(iter(by_severity(each for each in nodes if not each.is_excused)), None)
+
+
+def _told(evidence: Situation, worst: KernelState) -> str:
+    """The worst node speaks for all of its kind."""
+    alike = sum(each.reason is worst.reason for each in evidence.fleet.kernels)
+    where = f", such as {worst.node}" if worst.node else ""
+    return f"{alike} of {evidence.size}{where}: {worst.message}"

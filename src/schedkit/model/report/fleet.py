@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import SecurityContext
 from schedkit.model.api.pods import Event, Pod
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
+from schedkit.model.report.kernel_table import KernelState, kernel_state, without_a_pod
 from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
+from schedkit.model.report.sights import Sight
 
 # the DaemonSet controller tries again at least that often; an older event says nothing about now
 _REFUSAL_LASTS = timedelta(minutes=20)
@@ -24,7 +28,8 @@ _HEALTHY = frozenset({Reason.PODS_SETTLED, Reason.SETTLING})
 class Fleet:
     """The nodes of one SchedExt. Their buckets add up, because each node is in one."""
 
-    nodes: tuple[NodeState, ...] = ()
+    nodes: tuple[NodeState, ...] = ()  # by what their pods say
+    kernels: tuple[KernelState, ...] = ()  # the same nodes, by what is proved; empty: no node reports
     outdated: int = 0  # nodes whose pod is of an older template
     is_current: bool = True  # False: the DaemonSet's controller has not seen the last change yet
 
@@ -35,6 +40,21 @@ class Fleet:
         return sorted(ill, key=lambda node: (_SEVERITY[node.reason], node.node))
 
     @property
+    def counted(self) -> tuple[NodeState, ...] | tuple[KernelState, ...]:
+        """The nodes by the best that is known about each."""
+        return self.kernels or self.nodes
+
+    @property
+    def worst(self) -> list[NodeState] | list[KernelState]:
+        """Nodes that need attention by the best that is known, the worst first."""
+        return by_severity(self.unattached) if self.kernels else self.troubled
+
+    @property
+    def unattached(self) -> list[KernelState]:
+        """Nodes whose kernel is not proved to run the scheduler."""
+        return [each for each in self.kernels if each.bucket is not Bucket.ATTACHED]
+
+    @property
     def image(self) -> str:
         """What runs on most nodes; of equally many the first by name, so that it does not flap."""
         images = Counter(node.image for node in self.nodes if node.image)
@@ -42,8 +62,13 @@ class Fleet:
 
     def next_change(self, now: datetime) -> datetime | None:
         """When it looks different by waiting alone; None: only when something happens."""
-        moments = (node.settles_at for node in self.nodes if node.settles_at is not None)
-        return min((moment for moment in moments if moment > now), default=None)
+        moments = (*(node.settles_at for node in self.nodes), *(each.changes_at for each in self.kernels))
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
+def by_severity(nodes: Iterable[KernelState]) -> list[KernelState]:
+    """The worst first, and of equally bad ones by name."""
+    return sorted(nodes, key=lambda node: (_SEVERITY[node.reason], node.node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +81,29 @@ class Survey:
     desired: int = 0  # nodes that the DaemonSet's controller wants a pod on
     outdated: int = 0  # as in `Fleet`
     is_current: bool = True  # as in `Fleet`
+    newest: str = ""  # the template of the newest pods; empty: none of them is of the current one
 
     def state_of(self, pod: Pod) -> NodeState:
         """The state of the pod's node."""
         return node_state(pod, self.wanted, self.observation.now)
 
-    def fleet(self, states: Sequence[NodeState]) -> Fleet:
+    def kernel_of(self, pod: Pod, said: NodeState, sight: Sight) -> KernelState:
+        """The state of the kernel of the pod's node."""
+        found = kernel_state(pod, said, sight, self.observation.now)
+        is_updated = found.bucket is Bucket.ATTACHED and self._is_updated(pod)
+        return msgspec.structs.replace(found, is_updated=True) if is_updated else found
+
+    def _is_updated(self, pod: Pod) -> bool:
+        """Whether it is of the current template: all are, or those of the newest."""
+        is_newest = bool(self.newest) and pod.metadata.labels.template == self.newest
+        return self.is_current and (not self.outdated or is_newest)
+
+    def fleet(self, states: Sequence[NodeState], kernels: Sequence[KernelState] = ()) -> Fleet:
         """All nodes, from the states of all pods: those that should have a pod, and those that have one."""
         absent = max(0, self.desired - len(states))
         missing = [_without_a_pod(self.observation)] * absent if absent else []
-        return Fleet((*states, *missing), self.outdated, self.is_current)
+        proved = (*kernels, *map(without_a_pod, missing)) if self.observation.has_agents else ()
+        return Fleet((*states, *missing), proved, self.outdated, self.is_current)
 
 
 def survey(observation: Observation, *, is_changing: bool) -> Survey:
@@ -82,7 +120,14 @@ def survey(observation: Observation, *, is_changing: bool) -> Survey:
     outdated = max(0, seen.desired_number_scheduled - seen.updated_number_scheduled) if is_current else 0
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_current and not outdated else None
     pods = _newest_per_node(observation.own_pods)
-    return Survey(observation, pods, wanted, seen.desired_number_scheduled, outdated, is_current)
+    newest = _newest_template(pods) if seen.updated_number_scheduled else ""
+    return Survey(observation, pods, wanted, seen.desired_number_scheduled, outdated, is_current, newest)
+
+
+def _newest_template(pods: Sequence[Pod]) -> str:
+    """The DaemonSet's controller numbers templates."""
+    numbers = {pod.metadata.labels.template for pod in pods}
+    return max((each for each in numbers if each.isdecimal()), key=int, default="")
 
 
 def _newest_per_node(pods: Sequence[Pod]) -> tuple[Pod, ...]:
@@ -111,14 +156,18 @@ def _without_a_pod(observation: Observation) -> NodeState:
 def _last_refusal(observation: Observation) -> Event | None:
     """The newest event that says why pods of the DaemonSet are not created."""
     uid = observation.daemon_set.metadata.uid if observation.daemon_set else ""
+    return last_refusal(
+        (each for each in observation.events if each.involved_object.uid == uid), observation.now
+    )
+
+
+def last_refusal(events: Iterable[Event], now: datetime) -> Event | None:
+    """The newest of the events that says why pods are not created; None: none does, or not lately."""
 
     def seen_at(event: Event) -> datetime:
-        return event.seen_at or observation.now
+        return event.seen_at or now
 
-    oldest = observation.now - _REFUSAL_LASTS
     refusals = (
-        event
-        for event in observation.events
-        if event.reason == "FailedCreate" and event.involved_object.uid == uid and seen_at(event) >= oldest
+        event for event in events if event.reason == "FailedCreate" and seen_at(event) >= now - _REFUSAL_LASTS
     )
     return max(refusals, key=seen_at, default=None)

@@ -95,6 +95,12 @@ def _container(pod: Pod) -> ContainerStatus:
     return _NOT_BEGUN
 
 
+def running_since(pod: Pod) -> datetime | None:
+    """When the scheduler's container was started, by the node's clock; None: it does not run."""
+    running = _container(pod).state.running
+    return running.started_at if running else None
+
+
 def privileges_were_removed(evidence: PodFacts) -> NodeState | None:
     """Admission may change a pod: without its privileges the scheduler can only fail."""
     found = (each for each in evidence.pod.spec.containers if each.name == CONTAINER)

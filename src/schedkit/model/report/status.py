@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from schedkit.model.api.conditions import carry_dates, condition, legible
-from schedkit.model.api.schedext import NodeCounts, NodeTrouble, SchedExtStatus
+from schedkit.model.api.schedext import (
+    MAX_TROUBLES,
+    NodeCounts,
+    NodeTrouble,
+    SchedExtStatus,
+    TroubleKind,
+)
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
 from schedkit.model.report.condition_checks import assess
@@ -28,18 +34,31 @@ def compute_status(observation: Observation, decision: Decision, fleet: Fleet) -
         verification=decision.vetted.rests_on,
         nodes=_counts(fleet),
         worst_nodes=_worst(fleet),
+        troubles=_troubles(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),
     )
 
 
 def _counts(fleet: Fleet) -> NodeCounts:
-    buckets = Counter(node.bucket.value for node in fleet.nodes)
+    buckets = Counter(node.bucket.value for node in fleet.counted)
     ready = sum(node.is_ready for node in fleet.nodes)
-    return NodeCounts(desired=len(fleet.nodes), pods_ready=ready, **buckets)
+    updated = sum(each.is_updated for each in fleet.kernels)
+    return NodeCounts(desired=len(fleet.nodes), updated=updated, pods_ready=ready, **buckets)
 
 
 def _worst(fleet: Fleet) -> tuple[NodeTrouble, ...]:
     return tuple(
         NodeTrouble(name=node.node, reason=node.reason.value, message=legible(node.message))
-        for node in fleet.troubled[:MAX_WORST_NODES]
+        for node in fleet.worst[:MAX_WORST_NODES]
     )
+
+
+def _troubles(fleet: Fleet) -> tuple[TroubleKind, ...]:
+    """All nodes in trouble by reason, the worst first; the example is the first of them by name."""
+    examples: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for node in fleet.worst:
+        counts[node.reason.value] += 1
+        examples.setdefault(node.reason.value, node.node)
+    kinds = (TroubleKind(reason=each, nodes=counts[each], example=examples[each]) for each in counts)
+    return tuple(kinds)[:MAX_TROUBLES]

@@ -1,0 +1,63 @@
+"""What is seen of a pod's node beside the pod: the Node, its agent, and the report about its kernel.
+
+Moments are by the manager's own clock, when it first saw something: clocks of nodes may be a day off, and a
+report's dates are compared with nothing but other dates of the same node.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from schedkit.model.api.nodes import Node
+from schedkit.model.api.pods import Pod
+from schedkit.model.api.schedextnode import NodeExit, SchedExtNode, SchedExtNodeStatus
+
+EJECT = 1024  # the kernel's first number for an end that is an eject
+
+
+class Sight(msgspec.Struct, frozen=True, gc=False):
+    """A node, as the manager sees it at one moment."""
+
+    node: Node | None = None  # None: it is gone, or not known yet
+    report: SchedExtNodeStatus | None = None  # None: there is none
+    misfit: str = ""  # why the report cannot be decoded; empty: it can
+    has_agent: bool = False
+    silent_since: datetime | None = None  # since when no agent is ready there; None: one is
+    joined_at: datetime | None = None  # when it was first seen; None: it was there before the manager
+    # since when the pod's container has run without being attached; None: it is attached, or does not run
+    unattached_since: datetime | None = None
+    owner: Pod | None = None  # the pod of ours that owns what the kernel runs; None: it is none that is known
+    # since when the report names a pod that is not known; None: it does not
+    stranger_since: datetime | None = None
+
+
+def is_attached(report: SchedExtNodeStatus | None, pod: Pod) -> bool:
+    """Whether the report says that the kernel runs the pod's scheduler."""
+    return report is not None and is_enabled(report) and report.owner.pod_uid == pod.metadata.uid != ""
+
+
+def is_enabled(report: SchedExtNodeStatus) -> bool:
+    """Whether the kernel runs a scheduler, whoever's it is."""
+    return report.state == "enabled"
+
+
+def has_new_eject(old: SchedExtNode | None, new: SchedExtNode | None) -> bool:
+    """Whether the kernel ejected a scheduler since the older report."""
+    return not _ejects(new) <= _ejects(old)
+
+
+def _ejects(report: SchedExtNode | None) -> set[NodeExit]:
+    exits = report.status.exits if report and report.status else ()
+    return {each for each in exits if each.kind >= EJECT}
+
+
+def tells_the_same(old: Node | None, new: Node | None) -> bool:
+    """Whether nothing changed that a report is compared with, or that Ready follows from."""
+    return old is not None and new is not None and _identity(old) == _identity(new)
+
+
+def _identity(node: Node) -> tuple[str, str, bool, bool]:
+    meta = node.metadata
+    return meta.uid, node.status.node_info.boot_id, node.is_ready, meta.deletion_timestamp is None
