@@ -12,14 +12,22 @@ from schedkit.kube.client import Client, Selection
 from schedkit.kube.informer import Informer
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet
-from schedkit.model.api.pods import Event, Pod
+from schedkit.model.api.nodes import Node
+from schedkit.model.api.pods import AgentPod, Event, Pod
 from schedkit.model.api.schedext import SchedExt
+from schedkit.model.api.schedextnode import NodeOwnerKind, SchedExtNodeStatus
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
-from schedkit.sked.kinds import DAEMON_SETS, EVENTS, NODES, PODS, SCHEDEXTS
+from schedkit.model.report.fleet import last_refusal
+from schedkit.model.report.node_checks import running_since
+from schedkit.model.report.sights import Sight, is_attached, is_enabled
+from schedkit.sked.kinds import AGENT_PODS, DAEMON_SETS, EVENTS, NODES, PODS, SCHEDEXT_NODES, SCHEDEXTS
+from schedkit.sked.since import Since, Wait
 
+AGENTS_NAMESPACE, AGENTS_NAME = "sked-node", "sked-node-agent"
 _OURS = Selection(labels=f"{MANAGED_BY}={MANAGER}")
+_AGENTS = Selection(namespace=AGENTS_NAMESPACE, labels="app.kubernetes.io/component=node-agent")
 _REFUSED_PODS = Selection(fields="involvedObject.kind=DaemonSet,reason=FailedCreate")
 
 
@@ -35,18 +43,35 @@ class Cluster:
     def __init__(self, client: Client) -> None:
         self.schedexts = Informer(client, SCHEDEXTS)
         self.daemon_sets = Informer(client, DAEMON_SETS, _OURS)
-        self.pods = Informer(client, PODS, _OURS, indexes={"owner": _owner})
+        self.pods = Informer(client, PODS, _OURS, indexes={"owner": _owner, "node": _node})
         self.nodes = Informer(client, NODES)
-        self.refused_pods = Informer(client, EVENTS, _REFUSED_PODS, indexes={"subject": _subject})
+        self.refused_pods = Informer(
+            client, EVENTS, _REFUSED_PODS, indexes={"subject": _subject, "agents": _about_agents}
+        )
+        # who installs no agents need not have the kind of their reports
+        self.reports = Informer(client, SCHEDEXT_NODES, is_optional=True)
+        self.agents = Informer(client, AGENT_PODS, _AGENTS, indexes={"node": _node})
         self.rivals: Rivals[Key] = Rivals()
         # what answers to requests showed before the watch does, or what it never shows: others' DaemonSets
         self._sightings: dict[Key, _Sighting] = {}
+        self._since = Since()
         self.daemon_sets.listen(self._outdate_sighting)
+        self.nodes.listen(self._node_changed)
+        self.agents.listen(self._agent_changed)
+        self.pods.listen(self._pod_changed)
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
         """All of them, in the order in which they are worth waiting for."""
-        return (self.schedexts, self.daemon_sets, self.pods, self.refused_pods, self.nodes)
+        return (
+            self.schedexts,
+            self.daemon_sets,
+            self.pods,
+            self.refused_pods,
+            self.nodes,
+            self.reports,
+            self.agents,
+        )
 
     def observe(self, key: Key, now: dt.datetime, refusal: str | None) -> Observation | None:
         """All evidence about that SchedExt; None if there is none such."""
@@ -63,11 +88,74 @@ class Cluster:
             events=tuple(self.refused_pods.store.by("subject", uid)) if uid else (),
             rival=self._rival(key),
             refusal=refusal,
+            has_agents=self._has_agents,
+            agent_refusal=self._agent_refusal(now),
         )
 
     def _rival(self, key: Key) -> SchedExt | None:
         rival = self.rivals.first(key)
         return self.schedexts.store.get(rival) if rival else None
+
+    # Nodes, their agents and their reports
+
+    @property
+    def _has_agents(self) -> bool:
+        return bool(self.agents.store or self.reports.store or self.reports.misfits)
+
+    def _agent_refusal(self, now: dt.datetime) -> str:
+        refused = last_refusal(self.refused_pods.store.by("agents", AGENTS_NAME), now)
+        return refused.message.removeprefix("Error creating: ") if refused else ""
+
+    def look(self, pod: Pod, now: dt.datetime) -> Sight:
+        """What is seen of the pod's node beside the pod."""
+        node = pod.spec.node_name
+        found, agents = self.reports.store.get(Key(None, node)), self.agents.store.by("node", node)
+        report, since = found.status if found else None, self._since
+        owner = self._owner(report, node)
+        is_silent = not any(each.is_ready for each in agents) or None
+        run = None if is_attached(report, pod) else running_since(pod)
+        return Sight(
+            node=self.nodes.store.get(Key(None, node)),
+            report=report,
+            misfit=self.reports.misfits.get(Key(None, node), ""),
+            has_agent=bool(agents),
+            silent_since=since.see(Wait.AGENT, node, is_silent, now) if node else None,
+            joined_at=since.known(Wait.JOINING, node),
+            unattached_since=since.see(Wait.ATTACHMENT, pod.metadata.uid, run, now),
+            owner=owner,
+            stranger_since=since.see(Wait.STRANGER, node, _stranger(report, owner), now),
+        )
+
+    def _owner(self, report: SchedExtNodeStatus | None, node: str) -> Pod | None:
+        """The pod of ours that the report names; None: it names none."""
+        uid = report.owner.pod_uid if report else ""
+        pods = self.pods.store.by("node", node) if uid else ()
+        return next((each for each in pods if each.metadata.uid == uid), None)
+
+    def schedexts_on(self, node: str) -> set[Key]:
+        """Those that have a pod on the node: its DaemonSet has the SchedExt's name."""
+        owned = (
+            (pod.metadata.namespace, pod.metadata.controller) for pod in self.pods.store.by("node", node)
+        )
+        return {Key(namespace, owner.name) for namespace, owner in owned if owner}
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """A node that was there before the manager is none that joins."""
+        if new is None and old is not None:
+            self._since.forget(old.metadata.name)
+        elif new is not None and old is None and self.nodes.synced:
+            self._since.see(Wait.JOINING, new.metadata.name, value=True, now=_now())
+
+    def _agent_changed(self, old: AgentPod | None, new: AgentPod | None) -> None:
+        """An agent that was ready in between ends the wait, also when nobody looks."""
+        if new is not None and new.is_ready:
+            self._since.see(Wait.AGENT, new.spec.node_name, None, _now())
+        elif old is not None and old.is_ready:
+            self._since.see(Wait.AGENT, old.spec.node_name, value=True, now=_now())
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._since.forget(old.metadata.uid)
 
     # DaemonSets, as the watch or a later answer showed them
 
@@ -111,6 +199,25 @@ def _is_older(one: DaemonSet, other: DaemonSet) -> bool:
 def _owner(pod: Pod) -> Iterable[str]:
     owner = pod.metadata.controller
     return (owner.uid,) if owner else ()
+
+
+def _stranger(report: SchedExtNodeStatus | None, owner: Pod | None) -> str | None:
+    """The uid of a pod that owns what the kernel runs and is not known; None: there is none such."""
+    is_strange = report is not None and is_enabled(report) and report.owner.kind is NodeOwnerKind.POD
+    return report.owner.pod_uid if report and is_strange and owner is None else None
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+def _node(pod: Pod | AgentPod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _about_agents(event: Event) -> Iterable[str]:
+    place = (event.metadata.namespace, event.involved_object.name)
+    return (AGENTS_NAME,) if place == (AGENTS_NAMESPACE, AGENTS_NAME) else ()
 
 
 def _subject(event: Event) -> Iterable[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import assert_never
@@ -29,8 +30,10 @@ from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet, OwnedMeta
-from schedkit.model.api.pods import Event, Pod
+from schedkit.model.api.nodes import Node
+from schedkit.model.api.pods import AgentPod, Event, Pod
 from schedkit.model.api.schedext import SchedExt
+from schedkit.model.api.schedextnode import SchedExtNode
 from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
 from schedkit.model.deploy.plan import (
     CreateDaemonSet,
@@ -42,9 +45,11 @@ from schedkit.model.deploy.plan import (
     refusal_of,
 )
 from schedkit.model.report.fleet import Fleet, Survey, survey
+from schedkit.model.report.kernel_table import KernelState
 from schedkit.model.report.node_checks import NodeState
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus, plan_report
-from schedkit.sked.cache import Cluster
+from schedkit.model.report.sights import Sight, has_new_eject, tells_the_same
+from schedkit.sked.cache import AGENTS_NAME, AGENTS_NAMESPACE, Cluster
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
 from schedkit.sked.trust.verifications import Verifications
 
@@ -80,6 +85,7 @@ class Reconciler:
         # known before, and a status without it would be taken back a moment later
         self._tried: set[Key] = set()
         self._yielding: dict[Key, float] = {}  # whose status waits for DaemonSets, and until when
+        self._hurried: set[Key] = set()  # whose status waits for nobody: a kernel ejected a scheduler
         self.deploying: Controller[Key] = Controller(
             "daemonsets", self.deploy, workers=DEPLOYING, observe=observe
         )
@@ -104,7 +110,10 @@ class Reconciler:
         cluster.schedexts.listen(self._schedext_changed)
         cluster.daemon_sets.listen(self._daemon_set_changed)
         cluster.pods.subscribe(self._wake_reporting, _schedext_of_pod)
-        cluster.refused_pods.subscribe(self._wake_reporting, _schedext_of_event)
+        cluster.refused_pods.subscribe(self._pods_refused, _schedext_of_event)
+        cluster.reports.listen(self._report_changed)
+        cluster.agents.listen(self._agent_changed)
+        cluster.nodes.listen(self._node_changed)
         self._verifications.listen(self.deploying.queue.add)
 
     def decide_anew(self) -> None:
@@ -132,6 +141,44 @@ class Reconciler:
             self.deploying.queue.add(key)
         else:
             self._wake_reporting(key)
+
+    def _pods_refused(self, key: Key) -> None:
+        """Of a SchedExt, or of the agents: then everybody lacks them."""
+        about_agents = key == Key(AGENTS_NAMESPACE, AGENTS_NAME)
+        for each in self._cluster.schedexts.store.keys() if about_agents else (key,):
+            self._wake_reporting(each)
+
+    def _report_changed(self, old: SchedExtNode | None, new: SchedExtNode | None) -> None:
+        """An eject is told at once."""
+        changed = new or old
+        if changed is None:
+            return
+        for key in self._cluster.schedexts_on(changed.metadata.name):
+            if has_new_eject(old, new):
+                self._hurry_reporting(key)
+            else:
+                self._wake_reporting(key)
+
+    def _agent_changed(self, old: AgentPod | None, new: AgentPod | None) -> None:
+        if old is not None and new is not None and old.is_ready == new.is_ready:
+            return
+        for node in {each.spec.node_name for each in (old, new) if each is not None}:
+            self._wake_all_on(node)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        changed = new or old
+        if changed is not None and not tells_the_same(old, new):
+            self._wake_all_on(changed.metadata.name)
+
+    def _wake_all_on(self, node: str) -> None:
+        for key in self._cluster.schedexts_on(node):
+            self._wake_reporting(key)
+
+    def _hurry_reporting(self, key: Key) -> None:
+        """Report now, whatever the spacing, and whoever waits for a DaemonSet."""
+        if key in self._tried and key in self._cluster.schedexts.store:
+            self._hurried.add(key)
+            self.reporting.queue.add(key, urgent=True)
 
     def _wake_reporting(self, key: Key, *, at_once: bool = False) -> None:
         """Report soon; a moment later while the DaemonSet's controller has yet to have its say."""
@@ -192,7 +239,7 @@ class Reconciler:
         decision = decide(observation)
         self._verifications.ask(key, decision.question)
         # as if the DaemonSet had been written already
-        fleet = await _judged(survey(observation, is_changing=decision.changes_pods))
+        fleet = await self._judged(survey(observation, is_changing=decision.changes_pods))
         report = plan_report(observation, decision, fleet)
         try:
             for action in report.actions:
@@ -205,11 +252,32 @@ class Reconciler:
 
     def _yields(self, key: Key) -> bool:
         """Whether DaemonSets go first: each costs the API server less than a status. Not for ever."""
-        now = time.monotonic()
-        if self.deploying.queue.overdue and now < self._yielding.setdefault(key, now + YIELDS_S):
+        now, is_hurried = time.monotonic(), key in self._hurried
+        self._hurried.discard(key)
+        if (
+            not is_hurried
+            and self.deploying.queue.overdue
+            and now < self._yielding.setdefault(key, now + YIELDS_S)
+        ):
             return True
         self._yielding.pop(key, None)
         return False
+
+    async def _judged(self, surveyed: Survey) -> Fleet:
+        """The fleet, with turns for everybody else in between: it may have thousands of nodes."""
+        states: list[NodeState] = []
+        kernels: list[KernelState] = []
+        for start in range(0, len(surveyed.pods), _PODS_AT_ONCE):
+            pods = surveyed.pods[start : start + _PODS_AT_ONCE]
+            said = [surveyed.state_of(each) for each in pods]
+            states += said
+            if surveyed.observation.has_agents:
+                kernels += map(surveyed.kernel_of, pods, said, self._sights(surveyed, pods))
+            await asyncio.sleep(0)
+        return surveyed.fleet(states, kernels)
+
+    def _sights(self, surveyed: Survey, pods: Iterable[Pod]) -> Iterable[Sight]:
+        return (self._cluster.look(each, surveyed.observation.now) for each in pods)
 
     async def perform(self, key: Key, observation: Observation, action: Action) -> None:
         """Carry out one action; the only place where the cluster is changed."""
@@ -279,17 +347,9 @@ class Reconciler:
         self._refusals.pop(key, None)
         self._tried.discard(key)
         self._yielding.pop(key, None)
+        self._hurried.discard(key)
         self._cluster.sight(key, None)
         self._verifications.forget(key)
-
-
-async def _judged(surveyed: Survey) -> Fleet:
-    """The fleet, with turns for everybody else in between: it may have thousands of nodes."""
-    states: list[NodeState] = []
-    for start in range(0, len(surveyed.pods), _PODS_AT_ONCE):
-        states += map(surveyed.state_of, surveyed.pods[start : start + _PODS_AT_ONCE])
-        await asyncio.sleep(0)
-    return surveyed.fleet(states)
 
 
 def failed_write(error: KubeError) -> FailedWrite:
