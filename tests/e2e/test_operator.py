@@ -1,8 +1,10 @@
 """The operator and a real node: a SchedExt attaches its scheduler, its change another one, its end none.
 
-Everything is as installed (CRD, RBAC, service account), except that the manager is a process of the host,
-with rules of the test's own: an emulated node would take minutes to start it. What the kernel runs, and for
-whom, is read on the node.
+Everything is as installed (CRDs, RBAC, policy, service accounts, the agent as a pod), except that the manager
+is a process of the host, with rules of the test's own: an emulated node would take minutes to start it. What
+the kernel runs, and for whom, is read on the node without a line of what is tested. The agent's report and the
+SchedExt's status must say the same, with decoys beside: an ejected scheduler whose process lives on, and
+somebody else's struct_ops, which is no scheduler.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from rig.cluster.controlplane import ControlPlane
 from rig.cluster.kubeclient import JsonObject
 from rig.cluster.node import Node
 from rig.guest import holders
-from rig.guest.schedulers import catalog
-from rig.operator import installation, manager, permissions
+from rig.guest.schedulers import binary, catalog
+from rig.operator import installation, manager, operatorimage, permissions
 from rig.operator.installation import ACCOUNT, NAMESPACE
 from rig.operator.manager import Manager, SchedExts
 from rig.operator.trustrules import KEY_FILE, MountedRules, SignedImages
@@ -33,6 +35,10 @@ Fleet = tuple[ControlPlane, Registry, Node]
 # what only a pod of the manager's own would need
 _OF_ITS_POD = {"Deployment", "Service"}
 _NAME = "scx"
+_AGENTS = "sked-node"
+_REPORTS = "/apis/sked.schedkit.io/v1/schedextnodes"
+_AGENT_STARTS_S = 600  # an emulated node unpacks 84 MB and starts Python
+_TOLD_S = 60  # a pod's start takes most of it
 _NOWHERE = {"e2e": "nowhere"}
 
 
@@ -76,6 +82,31 @@ class Stage:
         self.site.apply({**pod, "spec": {"containers": [container], "terminationGracePeriodSeconds": 5}})
         return str(self.site.pod(name)["metadata"]["uid"])
 
+    def report(self) -> JsonObject:
+        """What the node's agent says; empty: nothing yet."""
+        found = self.site.cluster.client.find(f"{_REPORTS}/{self.site.node.name}")
+        return dict(found["status"]) if found else {}
+
+    def await_report(self, **wanted: object) -> JsonObject:
+        """The report, as soon as it says that of kernel and owner."""
+
+        def is_so() -> bool:
+            said = self.report()
+            flat = {**said, **{f"owner_{word}": value for word, value in said.get("owner", {}).items()}}
+            return all(flat.get(word) == value for word, value in wanted.items())
+
+        self.site.until(is_so, f"the report says {wanted}")
+        return self.report()
+
+    def await_ready(self, reason: str) -> JsonObject:
+        """The condition Ready, as soon as it has that reason."""
+        return self.schedexts.await_reason("Ready", reason, _NAME, timeout_s=_TOLD_S)
+
+    def nodes(self) -> JsonObject:
+        """How the SchedExt counts its nodes."""
+        found: JsonObject = self.schedexts.get(_NAME)["status"]["nodes"]
+        return found
+
     def stays_without_daemon_set(self, *, for_s: float) -> bool:
         return polling.stays_untrue(lambda: self.schedexts.daemon_set(_NAME), for_s=for_s)
 
@@ -94,12 +125,33 @@ class Stage:
 @pytest.fixture(scope="module")
 def installed(fleet: Fleet) -> Iterator[Path]:
     """What `make deploy` installs, but for the manager's own pod; a kubeconfig of its account."""
-    cluster, *_ = fleet
-    objects = installation.kustomized("default")
-    cluster.apply(*(each for each in objects if each["kind"] not in _OF_ITS_POD), namespace=NAMESPACE)
-    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+    cluster, registry, only = fleet
+    objects = [each for each in installation.kustomized("default") if each["kind"] not in _OF_ITS_POD]
+    (agent,) = (each for each in objects if each["kind"] == "DaemonSet")
+    agent["spec"]["template"]["spec"]["containers"][0]["image"] = operatorimage.reference(registry)
+    cluster.apply(*objects, namespace=NAMESPACE)
+    crds = ("crd/schedexts.sked.schedkit.io", "crd/schedextnodes.sked.schedkit.io")
+    cluster.kubectl("wait", "--for=condition=Established", *crds)
+    polling.until(
+        lambda: cluster.client.find(f"{_REPORTS}/{only.name}"), "the agent reports", timeout_s=_AGENT_STARTS_S
+    )
     yield installation.account_kubeconfig(cluster)
-    cluster.kubectl("delete", "crd/schedexts.sked.schedkit.io", f"namespace/{NAMESPACE}", timeout_s=180)
+    cluster.kubectl("delete", *crds, f"namespace/{NAMESPACE}", f"namespace/{_AGENTS}", timeout_s=180)
+
+
+@pytest.fixture(scope="module")
+def decoys(fleet: Fleet) -> Iterator[None]:
+    """What looks like the owner of the attached scheduler, and is not."""
+    guest = fleet[2].guest
+    ejected = guest.begin(f"exec '{binary('lingering')}'")
+    polling.until(lambda: fleet[2].read("/sys/kernel/sched_ext/state") == "enabled", "the decoy is attached")
+    guest.run("echo S > /proc/sysrq-trigger")
+    polling.until(lambda: fleet[2].read("/sys/kernel/sched_ext/state") == "disabled", "the decoy is ejected")
+    other = guest.begin(f"exec '{binary('tcp')}'")
+    yield
+    for each in (ejected, other):
+        assert not guest.has_ended(each), "a decoy that is gone deceives nobody"
+    guest.run("pkill -KILL -f scx_rig_lingering; pkill -KILL -f rig_tcp")
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +178,10 @@ def sked(fleet: Fleet, installed: Path, signed: SignedImages) -> Iterator[Manage
 
 
 @pytest.fixture
-def stage(site: Site, installed: Path, signed: SignedImages) -> Iterator[Stage]:
+def stage(site: Site, installed: Path, signed: SignedImages, decoys: None) -> Iterator[Stage]:
     """With a kernel that runs no scheduler, before and after."""
     assert installed.exists()
+    assert decoys is None
     stage = Stage(site, signed, SchedExts(site.cluster, site.namespace))
     assert site.state() == "disabled"
     yield stage
@@ -145,6 +198,10 @@ def test_a_schedext_attaches_its_scheduler_its_change_another_and_its_end_none(s
     first = stage.uids()
     assert len(first) == 1
     assert stage.owners() == first
+    assert stage.await_ready("Attached")["status"] == "True"
+    said = stage.await_report(state="enabled", owner_kind="Pod", owner_podUID=first.copy().pop())
+    assert said["ops"] == catalog()["fifo"].ops_name
+    assert (stage.nodes()["attached"], stage.nodes()["desired"]) == (1, 1)
     verified = stage.schedexts.await_reason("Verified", "Verified", _NAME)
     assert verified["message"].endswith(f"was signed by {KEY_FILE}")
 
@@ -155,11 +212,32 @@ def test_a_schedext_attaches_its_scheduler_its_change_another_and_its_end_none(s
     assert len(second) == 1
     assert second != first
     assert stage.owners() == second
+    stage.await_report(state="enabled", owner_kind="Pod", owner_podUID=second.copy().pop())
+    assert stage.await_ready("Attached")["status"] == "True"
 
     stage.schedexts.delete(_NAME)
 
     stage.await_none()
     assert stage.owners() == set()
+    stage.await_report(state="disabled", owner_kind="None")
+
+
+@pytest.mark.usefixtures("sked")
+def test_an_eject_stands_on_the_schedext_in_the_kernels_words(stage: Stage) -> None:
+    stage.schedexts.create(_NAME, sched=stage.push("staller"), args=["--stall-after", "10"])
+    stage.await_ops("staller")
+
+    stage.site.until(
+        lambda: stage.schedexts.condition("Ready", _NAME).get("reason") == "Ejected", "the eject is told"
+    )
+
+    ready = stage.schedexts.condition("Ready", _NAME)
+    assert ready["status"] == "False"
+    assert "runnable task stall (1026)" in ready["message"]
+    assert "victim[" in ready["message"]
+    last = stage.report()["exits"][-1]
+    assert (last["kind"], last["ops"]) == (1026, catalog()["staller"].ops_name)
+    assert last["task"].startswith("victim[")
 
 
 @pytest.mark.usefixtures("sked")
@@ -173,6 +251,9 @@ def test_a_decoy_of_the_same_image_that_holds_the_kernel_is_told_from_the_schede
 
     stage.site.until(lambda: _has_ended(stage.pods()), "the kernel has refused the SchedExt's scheduler")
     assert stage.owners() == {decoy}
+    stage.await_report(owner_kind="Pod", owner_podUID=decoy)
+    assert "of a pod that sked did not make" in stage.await_ready("Conflicted")["message"]
+    assert (stage.nodes()["attached"], stage.nodes()["conflicted"]) == (0, 1)
     stage.site.cluster.client.delete(f"/api/v1/namespaces/{stage.site.namespace}/pods/{_NAME}-decoy")
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schedkit.model.api.schedextnode import SchedExtNodeStatus
 from schedkit.model.node import pacing
 from schedkit.model.node.pacing import PER_S, WRITES, Pace
+from schedkit.model.node.report import is_same_report
 
 PATIENCE_S = 10.0
 
@@ -52,7 +53,7 @@ class Writer:
         self._look()
 
     def _attempt(self, wanted: SchedExtNodeStatus) -> None:
-        assert not pacing.is_same_report(self.pace.written, wanted)
+        assert not is_same_report(self.pace.written, wanted)
         self.attempts.append((self.now, wanted.enable_seq))
         self.pace = pacing.attempted(self.pace, self.now)
         if self.failing_s is None:
@@ -212,7 +213,7 @@ def test_whatever_happens_the_last_that_was_wanted_is_written_in_the_end_and_the
 
     writer.pass_time(200)
 
-    assert pacing.is_same_report(writer.pace.written, status(99))
+    assert is_same_report(writer.pace.written, status(99))
     assert writer.attempts[-1][1] == 99
     count = len(writer.attempts)
     writer.pass_time(10_000)
