@@ -129,7 +129,9 @@ def installed(fleet: Fleet) -> Iterator[Path]:
     objects = [each for each in installation.kustomized("default") if each["kind"] not in _OF_ITS_POD]
     (agent,) = (each for each in objects if each["kind"] == "DaemonSet")
     agent["spec"]["template"]["spec"]["containers"][0]["image"] = operatorimage.reference(registry)
-    cluster.apply(*objects, namespace=NAMESPACE)
+    of_agents = [each for each in objects if each["metadata"].get("namespace") == _AGENTS]
+    cluster.apply(*(each for each in objects if each not in of_agents), namespace=NAMESPACE)
+    cluster.apply(*of_agents, namespace=_AGENTS)
     crds = ("crd/schedexts.sked.schedkit.io", "crd/schedextnodes.sked.schedkit.io")
     cluster.kubectl("wait", "--for=condition=Established", *crds)
     polling.until(
