@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -17,13 +18,22 @@ from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDa
 from schedkit.model.deploy.quantities import amounts
 from schedkit.model.report.fleet import survey
 from schedkit.model.report.plan import Action, Plan, RecordEvent, WriteStatus, plan_report
+from schedkit.model.report.sights import Sight
 
 
-def make_plan(observation: Observation) -> Plan:
-    """What to do, in this order. A plan made after it was carried out has no actions."""
+def make_plan(observation: Observation, sights: Mapping[str, Sight] | None = None) -> Plan:
+    """What to do, in this order. A plan made after it was carried out has no actions.
+
+    `sights`: what is seen of the nodes beside their pods; None: no node has an agent.
+    """
+    if sights is not None:
+        observation = replace(observation, has_agents=True)
     decision = decide(observation)
     surveyed = survey(observation, is_changing=decision.changes_pods)
-    fleet = surveyed.fleet([surveyed.state_of(pod) for pod in surveyed.pods])
+    states = [surveyed.state_of(pod) for pod in surveyed.pods]
+    seen = [(sights or {}).get(pod.spec.node_name, Sight()) for pod in surveyed.pods]
+    kernels = list(map(surveyed.kernel_of, surveyed.pods, states, seen)) if sights is not None else []
+    fleet = surveyed.fleet(states, kernels)
     report = plan_report(observation, decision, fleet)
     writes = (decision.write,) if decision.write else ()
     return Plan((*writes, *report.actions), report.look_again_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +33,7 @@ from rig.builders.observations import (
     with_image,
 )
 from rig.builders.plans import make_plan
+from rig.builders.reports import attached, ended, of_pod, report, sight
 from schedkit.model.api.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.api.daemonset import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
@@ -42,11 +44,13 @@ from schedkit.model.api.schedext import (
     SchedExtStatus,
     SecurityProfile,
 )
+from schedkit.model.api.schedextnode import Eligibility, NodeOwner, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
 from schedkit.model.deploy.verdicts import Distrusted, Undecided
 from schedkit.model.report.node_checks import Bucket
 from schedkit.model.report.plan import RecordEvent, WriteStatus
+from schedkit.model.report.sights import Sight
 from schedkit.model.trust.rules import TrustMode, built_in_rules
 from schedkit.oci.policy.patterns import Re2Pattern
 
@@ -54,14 +58,14 @@ USAGE = Path(__file__).parents[4] / "docs/sked/usage.md"
 TYPES = ["Accepted", "Verified", "Deployed", "Progressing", "Ready"]
 
 
-def status_of(seen: Observation) -> SchedExtStatus:
-    """What the plan for that observation tells the user."""
-    (written,) = [each for each in make_plan(seen).actions if isinstance(each, WriteStatus)]
+def status_of(seen: Observation, sights: Mapping[str, Sight] | None = None) -> SchedExtStatus:
+    """What the plan for that observation tells the user; None: no node has an agent."""
+    (written,) = [each for each in make_plan(seen, sights).actions if isinstance(each, WriteStatus)]
     return written.status
 
 
-def answers(seen: Observation) -> dict[str, tuple[str, str]]:
-    return {each.type: (each.status, each.reason) for each in status_of(seen).conditions}
+def answers(seen: Observation, sights: Mapping[str, Sight] | None = None) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in status_of(seen, sights).conditions}
 
 
 def counts(seen: Observation) -> dict[str, int]:
@@ -474,7 +478,7 @@ def test_the_buckets_add_up_and_every_question_is_answered(
 def test_every_bucket_has_its_count() -> None:
     names = set(msgspec.structs.asdict(NodeCounts()))
 
-    assert {bucket.value for bucket in Bucket} == names - {"desired", "pods_ready"}
+    assert {bucket.value for bucket in Bucket} == names - {"desired", "updated", "pods_ready"}
 
 
 # The table that users look reasons up in
@@ -486,8 +490,8 @@ def tabled() -> set[tuple[str, str]]:
     return {(kind, reason) for kinds, reason in rows for kind in re.findall("[A-Z][a-z]+", kinds)}
 
 
-def answered(seen: Observation) -> set[tuple[str, str]]:
-    return {(kind, reason) for kind, (_, reason) in answers(seen).items()}
+def answered(seen: Observation, sights: Mapping[str, Sight] | None = None) -> set[tuple[str, str]]:
+    return {(kind, reason) for kind, (_, reason) in answers(seen, sights).items()}
 
 
 ENFORCED = built_in_rules(TrustMode.ENFORCE, Re2Pattern)
@@ -535,10 +539,32 @@ AT_LARGE = (
 )
 
 
+UNPROVED = NodeOwner(kind=NodeOwnerKind.UNKNOWN)
+IN_ONE_KERNEL = (
+    sight(attached(of_pod("a-pod"))),
+    sight(attached(of_pod("a-pod")), silent_since=ago(600)),
+    sight(attached(of_pod("a-pod")), silent_since=ago(600), has_agent=False),
+    sight(attached(of_pod("a-pod")), misfit="no report"),
+    sight(attached(of_pod("a-pod"), node_uid="another")),
+    sight(attached(of_pod("another"))),
+    sight(attached(UNPROVED)),
+    sight(report()),
+    sight(report(), unattached_since=ago(600)),
+    sight(report(eligible=Eligibility.NO)),
+    *(sight(report(exits=(ended(kind),))) for kind in (66, 67, 1024)),
+    sight(None),
+    sight(None, joined_at=ago(1)),
+)
+
+
 def test_the_table_names_the_conditions_that_can_have_a_reason_and_no_others() -> None:
     every = [*AT_LARGE, *(observation(schedext(), each) for each in ON_ONE_NODE)]
+    started = observation(schedext(), pod("a", running(), start_time=ago(60)))
+    refused = replace(started, agent_refusal="no")
 
-    assert tabled() == {pair for seen in every for pair in answered(seen)}
+    pairs = {pair for seen in every for sights in (None, {}) for pair in answered(seen, sights)}
+    pairs |= {pair for each in IN_ONE_KERNEL for pair in answered(started, {"a": each})}
+    assert tabled() == pairs | answered(refused)
 
 
 @given(st.lists(pods, max_size=3), st.integers(0, 3), st.integers(0, 3), st.booleans())
