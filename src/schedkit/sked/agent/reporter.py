@@ -51,14 +51,14 @@ _STORED = Resource(
 class Reporter:
     """One object of the API server, and what it should say."""
 
-    def __init__(self, client: DirectClient, place: Place) -> None:
-        self._client, self._place = client, place
+    def __init__(self, client: DirectClient, place: Place, *, read_again_s: float = _READ_AGAIN_S) -> None:
+        self._client, self._place, self._read_again_s = client, place, read_again_s
         self._pace = Pace()
         self._wanted: SchedExtNodeStatus | None = None
         self._version = ""  # of the object; empty: there is none, or it is not known
         self._failures = 0
         self._news = asyncio.Event()
-        self._read_again_at = time.monotonic() + _spread(_READ_AGAIN_S)
+        self._read_again_at = time.monotonic() + _spread(read_again_s)
 
     @property
     def written(self) -> SchedExtNodeStatus | None:
@@ -166,7 +166,7 @@ class Reporter:
 
     async def _compare(self) -> None:
         """See that the API server still has what was written."""
-        self._read_again_at = time.monotonic() + _spread(_READ_AGAIN_S)
+        self._read_again_at = time.monotonic() + _spread(self._read_again_s)
         try:
             found = await self.read()
         except KubeError as error:
