@@ -172,7 +172,7 @@ print(*(set(sys.modules) - before))
 
 
 def test_an_agent_at_work_has_imported_little(kernel: Kernel, store: ReportStore) -> None:
-    """It runs on every node of a fleet. A scheduler is attached, so that the proof's modules are among them."""
+    """It runs on every node of a fleet. With a scheduler attached, so that proving is among it."""
     kernel.says("enabled")
     done = subprocess.run(
         [sys.executable, "-c", PROBE, str(kernel.root), store.url],
