@@ -1,4 +1,4 @@
-"""Builders of what nodes report, and of what a manager sees of a node: they fill in what a test is not about."""
+"""Builders of reports, and of what a manager sees of nodes: they fill in what a test is not about."""
 
 from __future__ import annotations
 

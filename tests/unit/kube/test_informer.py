@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -325,3 +326,67 @@ def test_a_store_is_not_synced_and_infinitely_old_before_its_first_list() -> Non
 
     assert len(queries) >= 3
     assert informer.age_s < 20
+
+
+# Kinds that need not be there
+
+ABSENT = answer(b'{"reason": "NotFound", "message": "the server could not find it"}', code=404)
+DENIED = answer(b'{"reason": "Forbidden", "message": "may not list things"}', code=403)
+
+
+def follow_optional(
+    *answers: faultproxy.Answer, until: Callable[[Informer[Thing]], bool], absent_s: float = 0.02
+) -> tuple[Informer[Thing], list[str]]:
+    """The informer of an optional kind when that is so, and what it logged."""
+
+    async def play() -> Informer[Thing]:
+        async with faultproxy.scripted(*answers) as server, _client(server.url) as client:
+            limits = replace(QUICK, absent_s=absent_s)
+            informer = Informer(client, THINGS, limits=limits, is_optional=True)
+            task = asyncio.create_task(informer.run())
+            try:
+                await polling.soon(lambda: until(informer), "what the test waits for is so")
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            return informer
+
+    with capture_logs() as logs:
+        informer = asyncio.run(play())
+    return informer, [str(each["event"]) for each in logs]
+
+
+@pytest.mark.parametrize("no", [ABSENT, DENIED])
+def test_a_kind_that_nobody_installed_counts_as_empty_until_somebody_does(no: bytes) -> None:
+    informer, logged = follow_optional(
+        no, no, no, listed(5, thing("a", 3)), forever, until=lambda i: i.lists == 1
+    )
+
+    assert (informer.synced, len(informer.store)) == (True, 1)
+    assert logged == ["resource_absent"]
+
+
+def test_an_absent_kind_is_seldom_asked_for_and_never_stale() -> None:
+    informer, logged = follow_optional(ABSENT, until=lambda i: i.synced, absent_s=60)
+
+    assert (informer.lists, len(informer.store)) == (0, 0)
+    assert informer.age_s < 60
+    assert logged == ["resource_absent"]
+
+
+def test_a_kind_that_is_removed_takes_its_objects_along() -> None:
+    informer, _ = follow_optional(
+        listed(5, thing("a", 3)), ABSENT, until=lambda i: i.lists == 1 and len(i.store) == 0, absent_s=60
+    )
+
+    assert informer.synced
+
+
+def test_a_right_that_was_lost_may_come_back_and_nothing_is_forgotten() -> None:
+    added = stream(event("ADDED", thing("b", 6)))
+    informer, logged = follow_optional(
+        listed(5, thing("a", 3)), DENIED, DENIED, added, forever, until=lambda i: len(i.store) == 2
+    )
+
+    assert informer.lists == 1
+    assert logged == ["watch_lost", "watch_lost"]

@@ -15,11 +15,12 @@ from schedkit.model.trust.rules import TrustMode
 from schedkit.model.trust.rules_in_force import RulesInForce
 from schedkit.sked.cache import Cluster
 from schedkit.sked.reconcile import Reconciler
+from schedkit.sked.since import Since
 from schedkit.sked.trust.rules_folder import RuleFolder
 from schedkit.sked.trust.verifications import Access, Verifications
 
 PAGE = Path(__file__).parents[3] / "docs/sked/architecture.md"
-KEEPS = (dict, set, list, Rivals, VerdictBook, RulesInForce)
+KEEPS = (dict, set, list, Rivals, VerdictBook, RulesInForce, Since)
 WIRING = {"_listeners"}  # who is told, not what is known
 
 
@@ -42,5 +43,5 @@ def test_the_page_lists_all_that_a_manager_keeps() -> None:
             return set(kept(client))
 
     named, page = asyncio.run(found()), PAGE.read_text()
-    assert len(named) >= 7
+    assert len(named) >= 9
     assert [each for each in sorted(named) if each not in page] == []

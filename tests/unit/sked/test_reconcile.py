@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
+import datetime as dt
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,6 +18,7 @@ from rig.base import polling
 from rig.base.polling import play
 from rig.builders.observations import (
     DAEMON_SET_UID,
+    ago,
     daemon_set,
     observation,
     pod,
@@ -24,6 +26,7 @@ from rig.builders.observations import (
     schedext,
     through_json,
 )
+from rig.builders.reports import STALL, agent, attached, ended, node, report, served
 from rig.cluster import faultproxy
 from rig.cluster.faultproxy import Asked, answer, stream
 from rig.cluster.kubeclient import JsonObject
@@ -35,11 +38,14 @@ from schedkit.kube.errors import FencedError
 from schedkit.kube.events import Recorder
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.pods import Pod
 from schedkit.model.api.schedext import SchedExtStatus
+from schedkit.model.api.schedextnode import NodeOwner, NodeOwnerKind, SchedExtNodeStatus
 from schedkit.model.deploy.admission import vet
 from schedkit.model.deploy.patch import differences
 from schedkit.model.deploy.plan import CreateDaemonSet
 from schedkit.model.deploy.render import render
+from schedkit.model.report import kernel_table
 from schedkit.model.trust.rules import TrustMode
 from schedkit.sked import reconcile
 from schedkit.sked.cache import Cluster
@@ -69,13 +75,15 @@ class Api:
         self.tries = 0  # to write a DaemonSet
         self.last_try: Asked | None = None
         self.to_status: list[bytes] = []  # instead of the regular answer
+        self.absent: set[str] = set()  # kinds that nobody installed
         self._served = {kind: through_json(thing) for kind, thing in served}
+        self._changes: dict[str, asyncio.Queue[JsonObject]] = {}  # by kind, for watches to show
         self._to_daemon_sets = daemon_sets
         self._changed = asyncio.Event()
 
     async def answer(self, asked: Asked) -> bytes:
         path, _, query = asked.target.partition("?")
-        kind = path.rpartition("/")[2]
+        kind = "agents" if "/sked-node/pods" in path else path.rpartition("/")[2]
         if asked.method == "GET":
             return await self._read(kind, query)
         if kind == "status":
@@ -92,14 +100,23 @@ class Api:
             return answer(json.dumps(self.schedext).encode())
         if "watch=1" in query:
             return await self._watched(kind)
+        if kind in self.absent:
+            return MISSING
         served = self._served | {"schedexts": self.schedext}
         items = [served[kind]] if kind in served else []
         return answer(json.dumps({"metadata": {"resourceVersion": "10"}, "items": items}).encode())
 
     async def _watched(self, kind: str) -> bytes:
-        await (self._changed if kind == "schedexts" else asyncio.Event()).wait()
+        if kind != "schedexts":
+            changed = await self._changes.setdefault(kind, asyncio.Queue()).get()
+            return stream(json.dumps({"type": "MODIFIED", "object": changed}).encode() + b"\n")
+        await self._changed.wait()
         self._changed.clear()
         return stream(json.dumps({"type": "MODIFIED", "object": self.schedext}).encode() + b"\n")
+
+    def change(self, kind: str, thing: msgspec.Struct) -> None:
+        """Have the watch of that kind show the object as it is from now on."""
+        self._changes.setdefault(kind, asyncio.Queue()).put_nowait(through_json(thing))
 
     def _write_status(self, body: JsonObject) -> bytes:
         instead = self.to_status.pop(0) if self.to_status else None
@@ -174,6 +191,134 @@ def test_a_manager_that_starts_beside_what_refuses_its_daemon_sets_writes_no_sta
         async with manager(api):
             await polling.soon(lambda: api.tries >= tried + tries, "it tried again and again")
         assert api.statuses[told:] == []
+
+    play(scenario)
+
+
+# What nodes report
+
+
+def in_default(placed: Pod) -> Pod:
+    return msgspec.structs.replace(
+        placed, metadata=msgspec.structs.replace(placed.metadata, namespace="default")
+    )
+
+
+def reporting_node(report: SchedExtNodeStatus | None) -> Api:
+    """A SchedExt with its pod on one node, whose agent is ready."""
+    there = daemon_set(schedext("scx"))
+    reports = (("schedextnodes", served(report)),) if report else ()
+    return Api(
+        ("daemonsets", there),
+        ("pods", in_default(pod(container=running(60), start_time=ago(62)))),
+        ("nodes", node()),
+        ("agents", agent()),
+        *reports,
+        daemon_sets=[answer(json.dumps(through_json(there)).encode())],
+    )
+
+
+def ready(api: Api) -> str:
+    return reason(api.statuses[-1], "Ready") if api.statuses else ""
+
+
+def test_a_report_that_arrives_makes_the_schedext_ready() -> None:
+    async def scenario() -> None:
+        api = reporting_node(None)
+        async with manager(api):
+            await polling.soon(lambda: ready(api) == "ReportMissing", "the report is missed")
+            api.change("schedextnodes", served(attached()))
+            await polling.soon(lambda: ready(api) == "Attached", "it is proved")
+        assert api.statuses[-1]["nodes"]["attached"] == 1
+
+    play(scenario)
+
+
+def test_an_eject_is_told_at_once_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile, "_STATUS_SPACING_S", 60.0)
+
+    async def scenario() -> None:
+        api = reporting_node(attached())
+        async with manager(api):
+            await polling.soon(lambda: ready(api) == "Attached", "it is proved")
+            api.change("schedextnodes", served(report(exits=(STALL,)), version=41))
+            await polling.soon(lambda: ready(api) == "Ejected", "the eject is told")
+        told = next(each for each in api.statuses[-1]["conditions"] if each["type"] == "Ready")
+        assert "stress[42] failed to run for 5.001s" in told["message"]
+
+    play(scenario)
+
+
+def test_an_orderly_end_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile, "_STATUS_SPACING_S", 60.0)
+
+    async def scenario() -> None:
+        api = reporting_node(attached())
+        async with manager(api):
+            await polling.soon(lambda: ready(api) == "Attached", "it is proved")
+            api.change("schedextnodes", served(report(exits=(ended(64),)), version=41))
+            api.change("nodes", node(resource_version="31"))
+            await asyncio.sleep(0.3)  # nothing is to be seen, so nothing can be waited for
+        assert ready(api) == "Attached"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "expected"),
+    [
+        pytest.param("nodes", node(boot="next", resource_version="31"), "OtherBoot", id="a reboot"),
+        pytest.param(
+            "schedextnodes",
+            served(attached(NodeOwner(kind=NodeOwnerKind.FOREIGN)), version=41),
+            "Conflicted",
+            id="somebody else's scheduler",
+        ),
+    ],
+)
+def test_what_is_seen_of_a_node_wakes_its_schedexts(
+    kind: str, changed: msgspec.Struct, expected: str
+) -> None:
+    async def scenario() -> None:
+        api = reporting_node(attached())
+        async with manager(api):
+            await polling.soon(lambda: ready(api) == "Attached", "it is proved")
+            api.change(kind, changed)
+            await polling.soon(lambda: ready(api) == expected, "it is noticed")
+
+    play(scenario)
+
+
+def test_an_agent_that_falls_silent_is_believed_for_two_minutes_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_table, "REPORT_LASTS", dt.timedelta(seconds=0.5))
+
+    async def scenario() -> None:
+        api = reporting_node(attached())
+        async with manager(api):
+            await polling.soon(lambda: ready(api) == "Attached", "it is proved")
+            api.change("agents", agent(ready=False, version=51))
+            await polling.soon(lambda: ready(api) == "AgentSilent", "its time is over")
+            api.change("agents", agent(version=52))
+            await polling.soon(lambda: ready(api) == "Attached", "it is believed again")
+
+    play(scenario)
+
+
+def test_without_agents_and_their_kind_all_is_as_ever() -> None:
+    async def scenario() -> None:
+        there = daemon_set(schedext("scx"))
+        api = Api(
+            ("daemonsets", there),
+            ("pods", in_default(pod(container=running(60)))),
+            daemon_sets=[answer(json.dumps(through_json(there)).encode())],
+        )
+        api.absent = {"schedextnodes"}
+        async with manager(api):
+            await polling.soon(lambda: api.statuses, "it is reported")
+        assert ready(api) == "NoKernelReports"
+        assert api.statuses[-1]["nodes"]["unknown"] == 1
 
     play(scenario)
 

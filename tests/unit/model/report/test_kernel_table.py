@@ -47,7 +47,7 @@ from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.report.sights import Sight, has_new_eject, tells_the_same
 
 
-def placed(name: str = "node-1", container: ContainerStatus | None = None, **status: Any) -> Pod:
+def placed(name: str = "node-1", container: ContainerStatus | None = None, **status: Any) -> Pod:  # noqa: ANN401 - fields of a status
     """A pod whose container has run for a minute on that node, unless said otherwise."""
     return pod(name, container or running(60), **{"start_time": ago(62), **status})
 

@@ -562,7 +562,8 @@ def test_the_table_names_the_conditions_that_can_have_a_reason_and_no_others() -
     started = observation(schedext(), pod("a", running(), start_time=ago(60)))
     refused = replace(started, agent_refusal="no")
 
-    pairs = {pair for seen in every for sights in (None, {}) for pair in answered(seen, sights)}
+    nobody: dict[str, Sight] = {}
+    pairs = {pair for seen in every for sights in (None, nobody) for pair in answered(seen, sights)}
     pairs |= {pair for each in IN_ONE_KERNEL for pair in answered(started, {"a": each})}
     assert tabled() == pairs | answered(refused)
 

@@ -1,0 +1,136 @@
+"""What a manager sees of a node, from its stores."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from rig.base.polling import play
+from rig.builders.observations import NOW, pod, running, waiting
+from rig.builders.reports import agent, attached, node, of_pod, report, served
+from schedkit.kube.access.config import Connection
+from schedkit.kube.client import Client
+from schedkit.kube.resources import Key
+from schedkit.sked.cache import Cluster
+
+PLACED = pod(container=running(60))
+LATER = NOW + dt.timedelta(seconds=100)
+
+
+def on_a_cluster(scene: Callable[[Cluster], None]) -> None:
+    """Play the scene on stores that nobody fills but the scene."""
+
+    async def scenario() -> None:
+        async with Client(Connection("http://127.0.0.1:9")) as client:  # which nobody asks
+            scene(Cluster(client))
+
+    play(scenario)
+
+
+def test_a_sight_has_all_that_is_known_of_the_node() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.nodes.store.put(node())
+        cluster.agents.store.put(agent())
+        cluster.reports.store.put(served(attached()))
+        cluster.pods.store.put(PLACED)
+
+        seen = cluster.look(PLACED, NOW)
+
+        assert (seen.node, seen.report, seen.owner) == (node(), attached(), PLACED)
+        assert seen.has_agent
+        assert (seen.silent_since, seen.unattached_since, seen.stranger_since) == (None, None, None)
+
+    on_a_cluster(scene)
+
+
+def test_waits_begin_when_they_are_first_seen_and_end_with_their_cause() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.pods.store.put(PLACED)
+        cluster.reports.store.put(served(attached(of_pod("strange"))))
+
+        first, second = cluster.look(PLACED, NOW), cluster.look(PLACED, LATER)
+        assert first == second
+        assert (first.silent_since, first.unattached_since, first.stranger_since) == (NOW, NOW, NOW)
+
+        cluster.agents.store.put(agent())
+        cluster.reports.store.put(served(attached(), version=41))
+        third = cluster.look(PLACED, LATER)
+        assert (third.silent_since, third.unattached_since, third.stranger_since) == (None, None, None)
+
+    on_a_cluster(scene)
+
+
+def test_a_container_that_was_restarted_gets_its_five_minutes_anew() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.reports.store.put(served(report()))
+
+        assert cluster.look(PLACED, NOW).unattached_since == NOW
+        assert cluster.look(pod(container=running(5)), LATER).unattached_since == LATER
+        assert cluster.look(pod(container=waiting("ContainerCreating")), LATER).unattached_since is None
+
+    on_a_cluster(scene)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_an_agent_is_silent_from_when_it_is_seen_to_be(ready: bool) -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.agents._put(agent())  # noqa: SLF001 - as its watch does
+        cluster.agents._put(agent(ready=ready, version=51))  # noqa: SLF001
+
+        silent_since = cluster.look(PLACED, LATER).silent_since
+
+        assert (silent_since is None) == ready
+        assert silent_since is None or silent_since < LATER
+
+    on_a_cluster(scene)
+
+
+def test_only_a_node_that_comes_after_the_first_list_joins() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.nodes._put(node("node-0"))  # noqa: SLF001 - as its list does
+        cluster.nodes._synced.set()  # noqa: SLF001
+        cluster.nodes._put(node("node-1"))  # noqa: SLF001 - as its watch does
+
+        assert cluster.look(pod("node-0"), NOW).joined_at is None
+        assert cluster.look(pod("node-1"), NOW).joined_at is not None
+
+    on_a_cluster(scene)
+
+
+def test_nothing_is_kept_about_what_is_gone() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.nodes._put(node())  # noqa: SLF001
+        cluster.pods._put(PLACED)  # noqa: SLF001
+        cluster.reports.store.put(served(attached(of_pod("strange"))))
+        cluster.look(PLACED, NOW)
+        assert len(cluster._since) == 3  # noqa: SLF001
+
+        cluster.nodes._drop(Key(None, "node-1"))  # noqa: SLF001
+        cluster.pods._drop(Key(None, PLACED.metadata.name))  # noqa: SLF001
+        assert len(cluster._since) == 0  # noqa: SLF001
+
+    on_a_cluster(scene)
+
+
+def test_a_report_that_cannot_be_decoded_counts_more_than_the_one_before() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.reports.store.put(served(attached()))
+        cluster.reports.misfits[Key(None, "node-1")] = "it is a number"
+
+        assert cluster.look(PLACED, NOW).misfit == "it is a number"
+
+    on_a_cluster(scene)
+
+
+def test_the_schedexts_of_a_node_are_found_by_their_pods() -> None:
+    def scene(cluster: Cluster) -> None:
+        meta = msgspec.structs.replace(PLACED.metadata, namespace="default")
+        cluster.pods.store.put(msgspec.structs.replace(PLACED, metadata=meta))
+
+        assert cluster.schedexts_on("node-1") == {Key("default", "scx")}
+        assert cluster.schedexts_on("node-2") == set()
+
+    on_a_cluster(scene)
