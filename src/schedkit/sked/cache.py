@@ -14,15 +14,16 @@ from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.nodes import Node
 from schedkit.model.api.pods import AgentPod, Event, Pod
+from schedkit.model.api.reports import ReportStatus
 from schedkit.model.api.schedext import SchedExt
-from schedkit.model.api.schedextnode import NodeOwnerKind, SchedExtNodeStatus
+from schedkit.model.api.schedextnode import NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
 from schedkit.model.report.fleet import last_refusal
 from schedkit.model.report.node_checks import running_since
 from schedkit.model.report.sights import Sight, is_attached, is_enabled
-from schedkit.sked.kinds import AGENT_PODS, DAEMON_SETS, EVENTS, NODES, PODS, SCHEDEXT_NODES, SCHEDEXTS
+from schedkit.sked.kinds import AGENT_PODS, DAEMON_SETS, EVENTS, NODES, PODS, REPORTS, SCHEDEXTS
 from schedkit.sked.since import Since, Wait
 
 AGENTS_NAMESPACE, AGENTS_NAME = "sked-node", "sked-node-agent"
@@ -49,7 +50,7 @@ class Cluster:
             client, EVENTS, _REFUSED_PODS, indexes={"subject": _subject, "agents": _about_agents}
         )
         # who installs no agents need not have the kind of their reports
-        self.reports = Informer(client, SCHEDEXT_NODES, is_optional=True)
+        self.reports = Informer(client, REPORTS, is_optional=True)
         self.agents = Informer(client, AGENT_PODS, _AGENTS, indexes={"node": _node})
         self.rivals: Rivals[Key] = Rivals()
         # what answers to requests showed before the watch does, or what it never shows: others' DaemonSets
@@ -126,7 +127,7 @@ class Cluster:
             stranger_since=since.see(Wait.STRANGER, node, _stranger(report, owner), now),
         )
 
-    def _owner(self, report: SchedExtNodeStatus | None, node: str) -> Pod | None:
+    def _owner(self, report: ReportStatus | None, node: str) -> Pod | None:
         """The pod of ours that the report names; None: it names none."""
         uid = report.owner.pod_uid if report else ""
         pods = self.pods.store.by("node", node) if uid else ()
@@ -201,7 +202,7 @@ def _owner(pod: Pod) -> Iterable[str]:
     return (owner.uid,) if owner else ()
 
 
-def _stranger(report: SchedExtNodeStatus | None, owner: Pod | None) -> str | None:
+def _stranger(report: ReportStatus | None, owner: Pod | None) -> str | None:
     """The uid of a pod that owns what the kernel runs and is not known; None: there is none such."""
     is_strange = report is not None and is_enabled(report) and report.owner.kind is NodeOwnerKind.POD
     return report.owner.pod_uid if report and is_strange and owner is None else None

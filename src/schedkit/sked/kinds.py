@@ -7,6 +7,7 @@ from schedkit.model.api import schedextnode
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.nodes import Node
 from schedkit.model.api.pods import AgentPod, Event, Pod
+from schedkit.model.api.reports import Report
 from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 from schedkit.model.api.schedextnode import SchedExtNode
 
@@ -18,4 +19,5 @@ NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 SCHEDEXT_NODES = Resource(
     GROUP, VERSION, schedextnode.PLURAL, schedextnode.KIND, SchedExtNode, namespaced=False
 )
+REPORTS = Resource(GROUP, VERSION, schedextnode.PLURAL, schedextnode.KIND, Report, namespaced=False)
 EVENTS = Resource("", "v1", "events", "Event", Event)

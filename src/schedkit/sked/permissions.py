@@ -46,7 +46,7 @@ EVERYWHERE = (
         ("get", "list", "watch", "create", "patch", "delete"),
         "one DaemonSet for each SchedExt; `get` reads a DaemonSet of the same name that sked did not make",
     ),
-    Permission("", "pods", ("list", "watch"), "how the schedulers and the agents on the nodes are doing"),
+    Permission("", "pods", ("list", "watch"), "how the schedulers are doing, and the agents on the nodes"),
     Permission("", "nodes", ("list", "watch"), "which boot of which node a report must be about"),
     Permission(GROUP, schedextnode.PLURAL, ("list", "watch"), "what the kernel of each node runs"),
     Permission("", "events", ("list", "watch"), "why the pods of a DaemonSet are refused"),

@@ -32,8 +32,8 @@ from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet, OwnedMeta
 from schedkit.model.api.nodes import Node
 from schedkit.model.api.pods import AgentPod, Event, Pod
+from schedkit.model.api.reports import Report
 from schedkit.model.api.schedext import SchedExt
-from schedkit.model.api.schedextnode import SchedExtNode
 from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
 from schedkit.model.deploy.plan import (
     CreateDaemonSet,
@@ -63,7 +63,7 @@ _STATUS_SPACING_S = 1.0
 YIELDS_S = 10.0
 # what no watch shows is looked at that often
 LOOK_AGAIN_S = 10.0
-_PODS_AT_ONCE = 500  # are judged without a pause: some ten milliseconds
+_PODS_AT_ONCE = 250  # are judged without a pause: some ten milliseconds
 
 
 class Reconciler:
@@ -148,7 +148,7 @@ class Reconciler:
         for each in self._cluster.schedexts.store.keys() if about_agents else (key,):
             self._wake_reporting(each)
 
-    def _report_changed(self, old: SchedExtNode | None, new: SchedExtNode | None) -> None:
+    def _report_changed(self, old: Report | None, new: Report | None) -> None:
         """An eject is told at once."""
         changed = new or old
         if changed is None:

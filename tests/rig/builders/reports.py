@@ -6,19 +6,11 @@ from typing import Any
 
 import msgspec
 
-from rig.builders.observations import NOW, ago
+from rig.builders.observations import ago
 from schedkit.model.api.nodes import Node, NodeCondition, NodeInfo, NodeMeta, NodeStatus
 from schedkit.model.api.pods import AgentCondition, AgentMeta, AgentPod, AgentSpec, AgentStatus
-from schedkit.model.api.schedextnode import (
-    Eligibility,
-    NodeExit,
-    NodeKernel,
-    NodeOwner,
-    NodeOwnerKind,
-    SchedExtNode,
-    SchedExtNodeMeta,
-    SchedExtNodeStatus,
-)
+from schedkit.model.api.reports import Report, ReportKernel, ReportMeta, ReportOwner, ReportStatus
+from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeOwnerKind
 from schedkit.model.report.sights import Sight
 
 BOOT, NODE_UID = "this-boot", "this-node"
@@ -33,27 +25,25 @@ def node(name: str = "node-1", *, ready: bool = True, boot: str = BOOT, **meta: 
     )
 
 
-def of_pod(uid: str = "node-1-pod") -> NodeOwner:
-    return NodeOwner(kind=NodeOwnerKind.POD, pod_uid=uid, name=uid)
+def of_pod(uid: str = "node-1-pod") -> ReportOwner:
+    return ReportOwner(kind=NodeOwnerKind.POD, pod_uid=uid)
 
 
-def attached(owner: NodeOwner | None = None, **status: Any) -> SchedExtNodeStatus:
+def attached(owner: ReportOwner | None = None, **status: Any) -> ReportStatus:
     """A report that a scheduler is attached, which belongs to the pod on node-1 unless said otherwise."""
-    return report(**{"state": "enabled", "ops": "simple", "owner": owner or of_pod(), **status})
+    return report(**{"state": "enabled", "owner": owner or of_pod(), **status})
 
 
-def report(**status: Any) -> SchedExtNodeStatus:
+def report(**status: Any) -> ReportStatus:
     """A report of this boot of this node that no scheduler is attached."""
     known = {
         "node_uid": NODE_UID,
-        "kernel": NodeKernel(boot_id=BOOT),
+        "kernel": ReportKernel(boot_id=BOOT),
         "state": "disabled",
-        "owner": NodeOwner(kind=NodeOwnerKind.NONE),
+        "owner": ReportOwner(kind=NodeOwnerKind.NONE),
         "eligible": Eligibility.YES,
-        "since": ago(60),
-        "reported_at": NOW,
     }
-    return SchedExtNodeStatus(**{**known, **status})
+    return ReportStatus(**{**known, **status})
 
 
 def ended(kind: int, *, s_ago: float = 5, **words: Any) -> NodeExit:
@@ -69,15 +59,15 @@ STALL = ended(
 )
 
 
-def sight(seen: SchedExtNodeStatus | None = None, **beside: Any) -> Sight:
+def sight(seen: ReportStatus | None = None, **beside: Any) -> Sight:
     """A Ready node with a ready agent and that report, as a manager sees it."""
     return Sight(**{"node": node(), "report": seen, "has_agent": True, **beside})
 
 
-def served(status: SchedExtNodeStatus, name: str = "node-1", *, version: int = 40) -> SchedExtNode:
+def served(status: ReportStatus, name: str = "node-1", *, version: int = 40) -> Report:
     """The report as an object."""
-    return SchedExtNode(
-        metadata=SchedExtNodeMeta(name=name, uid=f"{name}-report", resource_version=str(version)),
+    return Report(
+        metadata=ReportMeta(name=name, resource_version=str(version)),
         status=status,
     )
 
@@ -91,6 +81,6 @@ def agent(name: str = "node-1", *, ready: bool = True, version: int = 50) -> Age
     )
 
 
-def ejected_again(seen: SchedExtNodeStatus, kind: NodeExit = STALL) -> SchedExtNodeStatus:
+def ejected_again(seen: ReportStatus, kind: NodeExit = STALL) -> ReportStatus:
     """The report after one more eject of that kind."""
     return msgspec.structs.replace(seen, exits=(*seen.exits, kind))

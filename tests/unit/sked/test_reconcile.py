@@ -39,8 +39,9 @@ from schedkit.kube.events import Recorder
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.pods import Pod
+from schedkit.model.api.reports import ReportOwner, ReportStatus
 from schedkit.model.api.schedext import SchedExtStatus
-from schedkit.model.api.schedextnode import NodeOwner, NodeOwnerKind, SchedExtNodeStatus
+from schedkit.model.api.schedextnode import NodeOwnerKind
 from schedkit.model.deploy.admission import vet
 from schedkit.model.deploy.patch import differences
 from schedkit.model.deploy.plan import CreateDaemonSet
@@ -204,7 +205,7 @@ def in_default(placed: Pod) -> Pod:
     )
 
 
-def reporting_node(report: SchedExtNodeStatus | None) -> Api:
+def reporting_node(report: ReportStatus | None) -> Api:
     """A SchedExt with its pod on one node, whose agent is ready."""
     there = daemon_set(schedext("scx"))
     reports = (("schedextnodes", served(report)),) if report else ()
@@ -270,7 +271,7 @@ def test_an_orderly_end_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> N
         pytest.param("nodes", node(boot="next", resource_version="31"), "OtherBoot", id="a reboot"),
         pytest.param(
             "schedextnodes",
-            served(attached(NodeOwner(kind=NodeOwnerKind.FOREIGN)), version=41),
+            served(attached(ReportOwner(kind=NodeOwnerKind.FOREIGN)), version=41),
             "Conflicted",
             id="somebody else's scheduler",
         ),

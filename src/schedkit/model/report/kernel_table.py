@@ -13,7 +13,8 @@ import msgspec
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.pods import Pod
-from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeOwnerKind, SchedExtNodeStatus
+from schedkit.model.api.reports import ReportStatus
+from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeOwnerKind
 from schedkit.model.report.node_checks import Bucket, NodeState, shortened
 from schedkit.model.report.sights import EJECT, Sight, is_attached, is_enabled
 
@@ -56,7 +57,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     said: NodeState
     sight: Sight
     now: datetime
-    report: SchedExtNodeStatus | None  # None: there is no good one
+    report: ReportStatus | None  # None: there is no good one
 
     def is_younger(self, moment: datetime | None, lasts: timedelta) -> bool:
         """Whether that began, and did not begin too long ago."""
@@ -102,7 +103,7 @@ def _distrust(sight: Sight, now: datetime) -> tuple[Reason, str] | None:
     return None
 
 
-def _is_of_this_boot(sight: Sight, report: SchedExtNodeStatus) -> bool:
+def _is_of_this_boot(sight: Sight, report: ReportStatus) -> bool:
     """A Node that does not say its boot is compared with nothing: that proves nothing."""
     node = sight.node
     if node is None or not node.metadata.uid or not node.status.node_info.boot_id:
@@ -175,7 +176,7 @@ def kernel_runs_another(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.CONFLICTED, Reason.CONFLICTED, words)
 
 
-def _whose(evidence: Evidence, report: SchedExtNodeStatus) -> str:
+def _whose(evidence: Evidence, report: ReportStatus) -> str:
     owner = report.owner
     if owner.kind is NodeOwnerKind.POD:
         return _whose_pod(evidence)

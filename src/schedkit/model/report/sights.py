@@ -12,7 +12,8 @@ import msgspec
 
 from schedkit.model.api.nodes import Node
 from schedkit.model.api.pods import Pod
-from schedkit.model.api.schedextnode import NodeExit, SchedExtNode, SchedExtNodeStatus
+from schedkit.model.api.reports import Report, ReportStatus
+from schedkit.model.api.schedextnode import NodeExit
 
 EJECT = 1024  # the kernel's first number for an end that is an eject
 
@@ -21,7 +22,7 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
     """A node, as the manager sees it at one moment."""
 
     node: Node | None = None  # None: it is gone, or not known yet
-    report: SchedExtNodeStatus | None = None  # None: there is none
+    report: ReportStatus | None = None  # None: there is none
     misfit: str = ""  # why the report cannot be decoded; empty: it can
     has_agent: bool = False
     silent_since: datetime | None = None  # since when no agent is ready there; None: one is
@@ -33,22 +34,22 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
     stranger_since: datetime | None = None
 
 
-def is_attached(report: SchedExtNodeStatus | None, pod: Pod) -> bool:
+def is_attached(report: ReportStatus | None, pod: Pod) -> bool:
     """Whether the report says that the kernel runs the pod's scheduler."""
     return report is not None and is_enabled(report) and report.owner.pod_uid == pod.metadata.uid != ""
 
 
-def is_enabled(report: SchedExtNodeStatus) -> bool:
+def is_enabled(report: ReportStatus) -> bool:
     """Whether the kernel runs a scheduler, whoever's it is."""
     return report.state == "enabled"
 
 
-def has_new_eject(old: SchedExtNode | None, new: SchedExtNode | None) -> bool:
+def has_new_eject(old: Report | None, new: Report | None) -> bool:
     """Whether the kernel ejected a scheduler since the older report."""
     return not _ejects(new) <= _ejects(old)
 
 
-def _ejects(report: SchedExtNode | None) -> set[NodeExit]:
+def _ejects(report: Report | None) -> set[NodeExit]:
     exits = report.status.exits if report and report.status else ()
     return {each for each in exits if each.kind >= EJECT}
 

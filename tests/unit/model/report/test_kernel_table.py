@@ -30,16 +30,9 @@ from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.model.api.daemonset import OwnerReference
 from schedkit.model.api.nodes import NodeSpec
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
+from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
 from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus
-from schedkit.model.api.schedextnode import (
-    Eligibility,
-    NodeExit,
-    NodeFinding,
-    NodeKernel,
-    NodeOwner,
-    NodeOwnerKind,
-    SchedExtNodeStatus,
-)
+from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.report.kernel_table import KernelState, kernel_state
 from schedkit.model.report.node_checks import Bucket, node_state
@@ -78,8 +71,8 @@ def former() -> Pod:
 # A good report
 
 
-def foreign(**owner: str) -> NodeOwner:
-    return NodeOwner(kind=NodeOwnerKind.FOREIGN, **owner)
+def foreign(**owner: str) -> ReportOwner:
+    return ReportOwner(kind=NodeOwnerKind.FOREIGN, **owner)
 
 
 NO_BTF = (
@@ -227,14 +220,14 @@ CONFLICTED_ROWS = [
         sight(attached(foreign())), "conflicted", "Conflicted", "somebody started", id="nobody knows what"
     ),
     pytest.param(
-        sight(attached(NodeOwner(kind=NodeOwnerKind.SCHEDCTL, container_id="ab" * 32))),
+        sight(attached(ReportOwner(kind=NodeOwnerKind.SCHEDCTL, container_id="ab" * 32))),
         "conflicted",
         "Conflicted",
         "of the container abababababab, which schedctl started",
         id="schedctl",
     ),
     pytest.param(
-        sight(attached(NodeOwner(kind=NodeOwnerKind.ORPHAN))),
+        sight(attached(ReportOwner(kind=NodeOwnerKind.ORPHAN))),
         "conflicted",
         "Conflicted",
         "which no process of the node holds",
@@ -298,7 +291,7 @@ UNKNOWN_ROWS = [
     ),
     pytest.param(sight(None), "unknown", "ReportMissing", "has not reported yet", id="no report yet"),
     pytest.param(
-        sight(attached(kernel=NodeKernel(boot_id="before"))),
+        sight(attached(kernel=ReportKernel(boot_id="before"))),
         "unknown",
         "OtherBoot",
         "not about its present boot",
@@ -308,7 +301,7 @@ UNKNOWN_ROWS = [
         sight(attached(node_uid="its-namesake")), "unknown", "OtherBoot", "", id="a namesake's report"
     ),
     pytest.param(
-        sight(attached(kernel=NodeKernel()), node=node(boot="")),
+        sight(attached(kernel=ReportKernel()), node=node(boot="")),
         "unknown",
         "OtherBoot",
         "",
@@ -322,14 +315,14 @@ UNKNOWN_ROWS = [
         id="a report in another form",
     ),
     pytest.param(
-        sight(attached(NodeOwner(kind=NodeOwnerKind.UNKNOWN, reason="SYS_PTRACE is missing"))),
+        sight(attached(ReportOwner(kind=NodeOwnerKind.UNKNOWN, reason="SYS_PTRACE is missing"))),
         "unknown",
         "OwnerUnproved",
         "SYS_PTRACE is missing",
         id="an owner that cannot be proved",
     ),
     pytest.param(
-        sight(attached(NodeOwner(kind=NodeOwnerKind.UNKNOWN, pod_uid="not-it", name="scx-node-1"))),
+        sight(attached(ReportOwner(kind=NodeOwnerKind.UNKNOWN, pod_uid="not-it"))),
         "unknown",
         "OwnerUnproved",
         "",
@@ -436,7 +429,7 @@ NOT_READY = PodCondition(type="Ready", status="False")
         ),
         pytest.param(
             placed(),
-            sight(attached(kernel=NodeKernel(boot_id="before")), node=node(ready=False)),
+            sight(attached(kernel=ReportKernel(boot_id="before")), node=node(ready=False)),
             "unknown",
             "NodeSilent",
             id="a node that reboots",
@@ -709,12 +702,12 @@ def test_troubles_are_counted_by_reason_the_worst_first() -> None:
 
 moments = st.one_of(st.none(), st.floats(0, 700).map(ago))
 owners = st.builds(
-    NodeOwner,
+    ReportOwner,
     kind=st.sampled_from(NodeOwnerKind),
     pod_uid=st.sampled_from(["", "a-pod", "b-pod", "their-pod"]),
 )
 exits = st.builds(ended, st.sampled_from([0, 64, 65, 66, 67, 1024, 1026, 4000]), s_ago=st.floats(0, 100))
-reports: st.SearchStrategy[SchedExtNodeStatus] = st.builds(
+reports: st.SearchStrategy[ReportStatus] = st.builds(
     report,
     state=st.sampled_from(["", "enabled", "enabling", "disabled", "disabling", "absent", "new word"]),
     owner=owners,

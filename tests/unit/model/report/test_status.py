@@ -37,6 +37,7 @@ from rig.builders.reports import attached, ended, of_pod, report, sight
 from schedkit.model.api.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.api.daemonset import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
+from schedkit.model.api.reports import ReportOwner
 from schedkit.model.api.schedext import (
     Condition,
     ConditionStatus,
@@ -44,7 +45,7 @@ from schedkit.model.api.schedext import (
     SchedExtStatus,
     SecurityProfile,
 )
-from schedkit.model.api.schedextnode import Eligibility, NodeOwner, NodeOwnerKind
+from schedkit.model.api.schedextnode import Eligibility, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
 from schedkit.model.deploy.verdicts import Distrusted, Undecided
@@ -539,7 +540,7 @@ AT_LARGE = (
 )
 
 
-UNPROVED = NodeOwner(kind=NodeOwnerKind.UNKNOWN)
+UNPROVED = ReportOwner(kind=NodeOwnerKind.UNKNOWN)
 IN_ONE_KERNEL = (
     sight(attached(of_pod("a-pod"))),
     sight(attached(of_pod("a-pod")), silent_since=ago(600)),
