@@ -161,7 +161,7 @@ docker-build: setup ## build the operator's image IMG=registry/repository:tag; C
 	$(LEASHED) $(PYTHON) tools/image.py
 
 .PHONY: install
-install: setup ## install the CRD alone
+install: setup ## install the CRDs alone
 	$(LEASHED) $(PYTHON) tools/installation.py install
 
 .PHONY: run
@@ -171,7 +171,7 @@ run: install ## run the manager from here, until Ctrl-C
 	$(LEASHED) $(BIN)/sked manager
 
 .PHONY: uninstall
-uninstall: setup ## remove the CRD, and with it every SchedExt
+uninstall: setup ## remove the CRDs, and with them every SchedExt
 	$(LEASHED) $(PYTHON) tools/installation.py uninstall
 
 .PHONY: deploy
@@ -179,7 +179,7 @@ deploy: setup ## install everything, with the image IMG=…
 	$(LEASHED) $(PYTHON) tools/installation.py deploy
 
 .PHONY: undeploy
-undeploy: setup ## remove everything, and with the CRD every SchedExt
+undeploy: setup ## remove everything, and with the CRDs every SchedExt
 	$(LEASHED) $(PYTHON) tools/installation.py undeploy
 
 .PHONY: build-installer

@@ -19,6 +19,7 @@ from children import ROOT
 from schedkit.model.images.grammar import IMAGE
 
 _PLACEHOLDER = "image: controller:latest\n"
+_WITH_IMAGE = ("config/manager/manager.yaml", "config/agent/daemonset.yaml")  # both run the same
 _ENFORCING = "--trust-mode=enforce"
 _ANSWERS_WITHIN_S = 10
 _INTERRUPTED = 130  # as a shell has it
@@ -123,29 +124,29 @@ def chosen_config() -> str:
 def rendered(image: str, config: str = "config/default") -> str:
     """All objects of that folder as YAML, with that image."""
     text = asked("kustomize", config)
-    if text.count(_PLACEHOLDER) != 1:
-        where = "config/manager/manager.yaml"
+    if text.count(_PLACEHOLDER) != len(_WITH_IMAGE):
+        where = " and ".join(_WITH_IMAGE)
         raise CannotInstallError(
-            f"{config} has no `{_PLACEHOLDER.strip()}` to replace: put it back into {where}"
+            f"{config} has not `{_PLACEHOLDER.strip()}` once in each of {where}: put it back there"
         )
     return text.replace(_PLACEHOLDER, f"image: {image}\n")
 
 
 def install() -> None:
-    """The CRD alone, for a manager that runs elsewhere (`make run`)."""
+    """The CRDs alone, for a manager that runs elsewhere (`make run`)."""
     require_cluster()
     require_current()
     kubectl("apply", "-k", "config/crd")
 
 
 def uninstall() -> None:
-    """Take the CRD away, and with it every SchedExt and its schedulers."""
+    """Take the CRDs away, and with them every SchedExt and its schedulers."""
     require_cluster()
     kubectl("delete", "--ignore-not-found", "-k", "config/crd")
 
 
 def deploy() -> None:
-    """Everything, with `IMG=…` as the manager."""
+    """Everything, with `IMG=…` as the manager and the agents."""
     image = require_image(os.environ.get("OPERATOR_IMAGE", ""))
     require_cluster()
     require_current()
@@ -154,9 +155,10 @@ def deploy() -> None:
 
 
 def undeploy() -> None:
-    """Take everything away, and with the CRD every SchedExt and its schedulers."""
+    """Take everything away, and with the CRDs every SchedExt and its schedulers; first of all who reports."""
     require_cluster()
-    kubectl("delete", "--ignore-not-found", "-k", "config/default")
+    kubectl("delete", "--ignore-not-found", "-k", "config/agent")
+    kubectl("delete", "--ignore-not-found", "-k", "config/agentless")
 
 
 def build_installer() -> None:

@@ -21,6 +21,9 @@ from rig.operator.permissions import NEVER_CALLED, Call, allowed, call
 from schedkit.model.trust.rules import TrustMode
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
+NODE_CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedextnodes.sked.schedkit.io"
+AGENTS = "/apis/apps/v1/namespaces/sked-node/daemonsets/sked-node-agent"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 IN_NAMESPACE = f"/api/v1/namespaces/{NAMESPACE}"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -56,6 +59,19 @@ def sample(cluster: ControlPlane) -> JsonObject | None:
 # What is installed
 
 
+OF_AGENTS = (
+    NODE_CRD,
+    "/api/v1/namespaces/sked-node",
+    AGENTS,
+    "/api/v1/namespaces/sked-node/serviceaccounts/sked-node-agent",
+    "/api/v1/namespaces/sked-node/resourcequotas/sked-node-agents",
+    f"{RBAC}/clusterroles/sked-node-agent-role",
+    f"{RBAC}/clusterrolebindings/sked-node-agent-rolebinding",
+    f"{RBAC}/clusterroles/sked-schedextnode-viewer-role",
+    f"{ADMISSION}/validatingadmissionpolicies/sked-schedextnodes",
+    f"{ADMISSION}/validatingadmissionpolicybindings/sked-schedextnodes",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/sked-node-agents",
+)
 OBJECTS = (
     f"/api/v1/namespaces/{NAMESPACE}",
     CRD,
@@ -69,6 +85,7 @@ OBJECTS = (
     f"{RBAC}/clusterroles/sked-metrics-reader",
     f"{RBAC}/clusterroles/sked-schedext-editor-role",
     f"{RBAC}/clusterroles/sked-schedext-viewer-role",
+    *OF_AGENTS,
 )
 
 
@@ -87,6 +104,8 @@ def test_the_manager_is_the_image_that_was_named_within_the_limits_users_know(de
 
     assert (spec["replicas"], container["image"]) == (1, IMAGE)
     assert container["resources"]["limits"] == {"cpu": "500m", "memory": "128Mi"}
+    [agent] = deployed.client.get(AGENTS)["spec"]["template"]["spec"]["containers"]
+    assert agent["image"] == IMAGE
 
 
 def manager_pod(cluster: ControlPlane) -> JsonObject:
@@ -226,7 +245,7 @@ def test_the_manager_alone_is_removed_and_a_reinstall_finds_everything(deployed:
 
     remove_manager(deployed)
 
-    assert set(OBJECTS) - set(missing(deployed)) == {CRD, OBJECTS[0]}
+    assert set(OBJECTS) - set(missing(deployed)) == {CRD, OBJECTS[0], *OF_AGENTS}
     assert (sample(deployed) or {})["metadata"]["uid"] == uid
 
     make(deployed, "deploy", f"IMG={IMAGE}")
@@ -244,12 +263,12 @@ def test_make_undeploy_leaves_nothing_and_nothing_stuck(deployed: ControlPlane) 
     make(deployed, "undeploy")  # once more: there is nothing to complain about
 
 
-def test_make_install_and_uninstall_concern_the_crd_alone(cluster: ControlPlane) -> None:
+def test_make_install_and_uninstall_concern_the_crds_alone(cluster: ControlPlane) -> None:
     make(cluster, "undeploy")
 
     make(cluster, "install")
 
-    assert set(OBJECTS) - set(missing(cluster)) == {CRD}
+    assert set(OBJECTS) - set(missing(cluster)) == {CRD, NODE_CRD}
 
     make(cluster, "uninstall")
 

@@ -30,6 +30,7 @@ from schedkit.model.trust.rules import TrustMode, parse_rules
 from schedkit.oci.policy.patterns import parse_pattern
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedexts.sked.schedkit.io"
+NODE_CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/schedextnodes.sked.schedkit.io"
 MANAGER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/sked-controller-manager"
 PLACEHOLDER = ("--set", "image.repository=controller,image.tag=latest")
 OF_HELM = (
@@ -78,6 +79,38 @@ def test_chart_and_kustomize_make_the_same_objects(home: Path) -> None:
     assert found.keys() == wanted.keys()
     for name, thing in wanted.items():
         assert found[name] == thing
+
+
+def test_chart_and_kustomize_leave_out_the_same_agents(home: Path) -> None:
+    wanted = by_name(kustomized("agentless"))
+    del wanted["Namespace", NAMESPACE]
+
+    found = by_name(map(without_helms_own, charted(home, *PLACEHOLDER, "--set", "agent.enabled=false")))
+
+    assert found == wanted
+
+
+def test_manager_and_agents_are_of_the_one_image_that_is_named(home: Path) -> None:
+    objects = by_name(charted(home, "--set", "image.tag=v9,image.pullPolicy=Never"))
+    names = (("Deployment", "sked-controller-manager"), ("DaemonSet", "sked-node-agent"))
+
+    containers = [each for name in names for each in objects[name]["spec"]["template"]["spec"]["containers"]]
+
+    assert {(each["image"], each["imagePullPolicy"]) for each in containers} == {
+        ("registry.example/sked:v9", "Never")
+    }
+    assert len(containers) == 2
+
+
+@pytest.mark.parametrize(("name", "quotas"), [("", 0), ("our-critical", 1)])
+def test_agents_of_another_priority_have_a_quota_for_that(home: Path, name: str, quotas: int) -> None:
+    objects = charted(home, "--set", f"agent.priorityClassName={name}")
+    pod = by_name(objects)["DaemonSet", "sked-node-agent"]["spec"]["template"]["spec"]
+
+    found = [each["spec"]["scopeSelector"] for each in objects if each["kind"] == "ResourceQuota"]
+
+    assert pod.get("priorityClassName", "") == name
+    assert [each["matchExpressions"][0]["values"] for each in found] == [[name]] * quotas
 
 
 def test_the_charts_opt_in_parts_are_those_of_kustomize(home: Path) -> None:
@@ -142,7 +175,7 @@ def test_the_charts_values_say_how_registries_are_reached(home: Path, tmp_path: 
 
 
 def test_values_of_a_release_that_knew_fewer_of_them_mean_what_is_left_out(home: Path) -> None:
-    newer = ("trust.registryCA", "trust.insecureRegistries", "trust.interval", "env")
+    newer = ("trust.registryCA", "trust.insecureRegistries", "trust.interval", "env", "agent")
     absent = ("--set", ",".join(f"{name}=null" for name in newer))
 
     assert charted(home, *absent) == charted(home)
@@ -159,6 +192,7 @@ def test_values_of_a_release_that_knew_fewer_of_them_mean_what_is_left_out(home:
         ("imgae.tag=v1", "additional properties 'imgae' not allowed"),
         ("replicas=two", "at '/replicas': got string, want integer"),
         ("leaderElection=false,replicas=2", "at '/replicas': maximum: got 2, want 1"),
+        ("agent.enabled=maybe", "at '/agent/enabled': got string, want boolean"),
         ("image.digest=v1", "at '/image/digest': 'v1' does not match pattern"),
         ("image.repository=", "no image of sked is published yet: build one with `make docker-build"),
     ],
@@ -185,9 +219,17 @@ class Release:
 
     def run(self, verb: str, *words: str) -> str:
         place = ("--namespace", NAMESPACE)
-        return helm.run(
+        said = helm.run(
             verb, "sked", *words, *place, home=self._home, kubeconfig=self._cluster.kubeconfig
         ).stdout
+        if verb == "uninstall":
+            self._wait_for_the_end()
+        return said
+
+    def _wait_for_the_end(self) -> None:
+        """Until the agents' namespace and the CRD of their reports are gone: the next release brings them."""
+        find, paths = self._cluster.client.find, ("/api/v1/namespaces/sked-node", NODE_CRD)
+        polling.until(lambda: not any(map(find, paths)), "agents and reports are gone", timeout_s=60)
 
     def install(self, *words: str, chart: Path = CHART) -> str:
         return self.run("install", str(chart), "--create-namespace", *CHARTS_IMAGE, *words)

@@ -2,8 +2,8 @@
 
 Everything is as installed (CRDs, RBAC, policy, service accounts, the agent as a pod), except that the manager
 is a process of the host, with rules of the test's own: an emulated node would take minutes to start it. What
-the kernel runs, and for whom, is read on the node without a line of what is tested. The agent's report and the
-SchedExt's status must say the same, with decoys beside: an ejected scheduler whose process lives on, and
+the kernel runs, and for whom, is read on the node without a line of what is tested. The agent's report and
+the SchedExt's status must say the same, with decoys beside: an ejected scheduler whose process lives on, and
 somebody else's struct_ops, which is no scheduler.
 """
 
