@@ -11,6 +11,7 @@ import yaml
 from rig.consoles import Command, File, steps
 from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.schedctl import wiring
+from schedkit.schedctl.main import VERBS
 from schedkit.schedctl.settings import files
 from schedkit.schedctl.verbs.machine.switch import SchedulerSwitched
 from schedkit.sked.reconcile import LOOK_AGAIN_S
@@ -49,6 +50,15 @@ def test_page_and_chart_ask_for_the_same_kubernetes() -> None:
 def found_in_pages(pattern: str) -> set[str]:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/sked").glob("*.md")]
     return {name for page in pages for name in re.findall(pattern, page.read_text(), re.MULTILINE)}
+
+
+def test_nobody_is_advised_to_use_a_verb_that_does_not_exist() -> None:
+    """In messages and documents, where a command stands between backquotes."""
+    texts = [*(ROOT / "src/schedkit").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    advised = {verb for text in texts for verb in re.findall(r"`schedctl ([a-z]+)", text.read_text())}
+
+    assert {"status", "stop", "run"} <= advised
+    assert advised - VERBS.keys() == set()
 
 
 def test_every_make_target_that_pages_name_exists() -> None:

@@ -1,12 +1,9 @@
-"""The API types: what they read, and what is generated from them."""
+"""The API types: what they read and write, and their schema as it is generated."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,6 @@ from schedkit.model.images import grammar
 
 ROOT = Path(__file__).parents[4]
 CRD = Path("config/crd/bases/sked.schedkit.io_schedexts.yaml")
-REFERENCE = Path("docs/sked/crd-reference.md")
 
 
 # Reading
@@ -118,53 +114,6 @@ def test_what_users_are_told_is_written_whole() -> None:
 
 
 # What is generated
-
-
-def run_tool(root: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, str(ROOT / "tools/manifests.py"), "--root", str(root), *flags]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The generated files, in a folder that a test may spoil."""
-    for folder in ("config", "charts", "docs/sked"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    return tmp_path
-
-
-def test_what_is_generated_is_up_to_date() -> None:
-    done = run_tool(ROOT, "--check")
-
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-HAND_EDITED = {
-    CRD: "Image of the scheduler",
-    REFERENCE: "Image of the scheduler",
-    Path("charts/sked/files/crd.yaml"): "Image of the scheduler",
-    Path("config/rbac/role.yaml"): "daemonsets",
-    Path("config/rbac/leader_election_role.yaml"): "leases",
-    Path("charts/sked/files/manager-rules.yaml"): "daemonsets",
-    Path("charts/sked/files/leader-election-rules.yaml"): "leases",
-    Path("docs/sked/usage.md"): "a node cannot pull the image",
-    Path("docs/sked/installation.md"): "how the schedulers and the agents on the nodes are doing",
-}
-
-
-def test_hand_edited_files_are_named_and_mended(copy: Path) -> None:
-    """All at once: the tool takes a second each time."""
-    good = {file: (copy / file).read_text() for file in HAND_EDITED}
-    for file, words in HAND_EDITED.items():
-        assert words in good[file]
-        (copy / file).write_text(good[file].replace(words, "something else"))
-
-    done = run_tool(copy, "--check")
-    named = {f"{file} is out of date: run `make manifests` and commit the result" for file in HAND_EDITED}
-    assert (done.returncode, set(done.stderr.splitlines())) == (1, named)
-
-    assert run_tool(copy).returncode == 0
-    assert {file: (copy / file).read_text() for file in HAND_EDITED} == good
 
 
 @pytest.fixture(scope="module")

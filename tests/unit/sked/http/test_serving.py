@@ -1,15 +1,10 @@
-"""What the manager serves beside its work, on loopback: pages, certificates, and logs that machines read."""
+"""What the manager serves beside its work, on loopback: pages and certificates."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import json
-import os
 import ssl
-import subprocess
-import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -168,18 +163,3 @@ def test_without_a_mounted_certificate_one_is_made() -> None:
             assert await ask(f"https://127.0.0.1:{port}/hello", anybody) == (200, "hello\n")
 
     play(scenario)
-
-
-def test_a_manager_without_an_api_server_to_be_found_says_so_in_json_and_exits_1(tmp_path: Path) -> None:
-    program = Path(sys.executable).with_name("sked")
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-
-    done = subprocess.run(
-        [program, "manager"], capture_output=True, text=True, timeout=60, check=False, env=environment
-    )
-
-    assert (done.returncode, done.stdout) == (1, "")
-    line = json.loads(done.stderr)
-    assert (line["level"], line["event"]) == ("error", "manager_failed")
-    assert "name a kubeconfig" in line["reason"]
-    assert abs(dt.datetime.fromisoformat(line["timestamp"]).timestamp() - time.time()) < 60

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,3 +43,18 @@ def test_who_wants_json_gets_it_in_a_terminal_too(tmp_path: Path) -> None:
     line = json.loads(said_in_a_terminal(tmp_path, "--log-format=json"))
 
     assert line["event"] == "manager_failed"
+
+
+def test_a_manager_without_an_api_server_to_be_found_says_so_in_json_and_exits_1(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("sked")
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+
+    done = subprocess.run(
+        [program, "manager"], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    line = json.loads(done.stderr)
+    assert (line["level"], line["event"]) == ("error", "manager_failed")
+    assert "name a kubeconfig" in line["reason"]
+    assert abs(dt.datetime.fromisoformat(line["timestamp"]).timestamp() - time.time()) < 60

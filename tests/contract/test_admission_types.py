@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 HEAD = """
 from schedkit.model.images.references import Reference
 from schedkit.model.trust.verified import Admission

@@ -13,7 +13,7 @@ import pytest
 
 from rig.base import polling, processes
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
 NO_CLUSTER = """\
 #!/bin/sh

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "generate.py"
 DOCUMENT = "# Title\n\n<!-- output of: echo hello -->\n{}<!-- end of output -->\n\nText.\n"
 FRESH = DOCUMENT.format("\n```text\nhello\n```\n\n")
