@@ -16,23 +16,21 @@ LOCK_FILES = {"uv.lock", "go.mod", "go.sum"}
 
 # written so that this file passes its own test
 _HOMES = r"/(root|home/[a-z][\w-]*|Users)/"
-REGISTRY_HOSTS = [
-    re.compile(rf"\b{host}\b".replace("<dot>", r"\."))
-    for host in (
-        "pypi<dot>org",
-        "pythonhosted<dot>org",
-        "(deb|security|ftp|snapshot)[a-z0-9.-]*<dot>debian<dot>org",
-        "(proxy|sum)<dot>golang<dot>org",
-        "registry<dot>npmjs<dot>org",
-        "(index|static)?<dot>?crates<dot>io",
-        "goproxy<dot>[a-z]+",
-    )
-]
+_HOSTS = (
+    "pypi<dot>org",
+    "pythonhosted<dot>org",
+    "(deb|security|ftp|snapshot)[a-z0-9.-]*<dot>debian<dot>org",
+    "(proxy|sum)<dot>golang<dot>org",
+    "registry<dot>npmjs<dot>org",
+    "(index|static)?<dot>?crates<dot>io",
+    "goproxy<dot>[a-z]+",
+)
+REGISTRY_HOSTS = re.compile(rf"\b({'|'.join(_HOSTS)})\b".replace("<dot>", r"\."))
 
 
-def machine_paths(clone: Path) -> list[re.Pattern[str]]:
+def machine_paths(clone: Path) -> re.Pattern[str]:
     """Homes of people, and the place of a clone; neither as a part of a longer path."""
-    return [re.compile(rf"(?<![\w.$}}/-]){path}") for path in (_HOMES, re.escape(f"{clone}/"))]
+    return re.compile(rf"(?<![\w.$}}/-])({_HOMES}|{re.escape(f'{clone}/')})")
 
 
 def files_of(root: Path) -> Iterator[Path]:
@@ -44,13 +42,14 @@ def files_of(root: Path) -> Iterator[Path]:
             yield root / name
 
 
-def offences(root: Path, patterns: list[re.Pattern[str]]) -> list[str]:
+def offences(root: Path, pattern: re.Pattern[str]) -> list[str]:
     """File, line and text of every match."""
     return [
         f"{file.relative_to(root)}:{number}: {line.strip()}"
         for file in files_of(root)
-        for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1)
-        if any(pattern.search(line) for pattern in patterns)
+        if pattern.search(text := file.read_text(errors="replace"))  # most files need not be split
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
     ]
 
 

@@ -225,7 +225,7 @@ def test_a_rule_from_when_a_name_of_dockers_registry_was_another_gives_way_to_th
         ("rekorURL:", "rekorURL is None; write a text"),
         (f"requireLog: {'a' * 100_000}", "write true or false"),
         (f"{'a' * 1000}: 1", "has the unknown key"),
-        (f"trustedRoot: [{'a, ' * 10_000}]", "write a text"),
+        (f"trustedRoot: [{'a, ' * 1_000}]", "write a text"),
         ("repositories: [{match: 'https://registry.test'}]", "repositories[0].match 'https://registry.test'"),
         ("repositories: [{match: a.test}, {match: a.test}]", "already has a rule"),
         ("repositories: [{match: a.test}, {match: 'A.test:443'}]", "already has a rule"),
