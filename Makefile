@@ -3,6 +3,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
+ifeq ($(MAKECMDGOALS),check)
+# lint beside the tests; the words of each stay together, and lint's come first
+MAKEFLAGS += --jobs=2 --output-sync=target
+endif
 
 BIN := .venv/bin
 PYTHON := $(BIN)/python
@@ -24,6 +28,8 @@ CACHE := $(CACHES)/schedkit
 LEASHED := setpriv --pdeathsig TERM
 # progress is for a person: MAKE_TERMERR is empty unless make's stderr is a terminal
 QUIET := $(if $(MAKE_TERMERR),,--quiet)
+# where make keeps words together, pytest writes to a file, even when a person reads them in the end
+COLOR := $(if $(MAKE_TERMOUT),--color=yes)
 
 NODES ?= 0
 KERNEL ?= 7
@@ -100,10 +106,13 @@ lint: setup ## formatting, lint, types, import direction, generated parts
 docs: setup ## build the documentation into build/docs; a broken link is an error
 	$(LEASHED) $(UV) run --frozen --isolated --only-group docs zensical build --strict --clean
 
+.PHONY: test-unit
+# more workers than cores: many of the tests wait for a clock
+test-unit: setup ## only the unit tier, with fewer examples of each property than `test`
+	$(LEASHED) $(PYTHON) -m pytest -q $(COLOR) -n 3 --dist worksteal --hypothesis-profile=quick tests/unit
+
 .PHONY: check
-# four workers on two cores: many of the tests wait for a clock
-check: lint ## lint and unit tests: what every commit passes (under a minute)
-	$(LEASHED) $(PYTHON) -m pytest -q -n 4 --dist worksteal --hypothesis-profile=quick tests/unit
+check: lint test-unit ## lint and unit tests, side by side: what every commit passes (under 45 seconds)
 
 ##@ Test on real parts (the first run fetches and builds them into the cache)
 

@@ -41,7 +41,7 @@ def await_end(pid: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize(
-    "target", ["demo", "demo-kernel", "cluster", "vm", "test-e2e", "test-kernels", "catalog-build"]
+    "target", ["check", "demo", "demo-kernel", "cluster", "vm", "test-e2e", "test-kernels", "catalog-build"]
 )
 def test_what_make_starts_ends_when_make_is_killed(
     target: str, number: signal.Signals, tmp_path: Path
@@ -50,7 +50,8 @@ def test_what_make_starts_ends_when_make_is_killed(
     stand_in = tmp_path / "python"
     stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     stand_in.chmod(0o755)
-    words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}"]
+    # no linter is found there: `check` goes on with its tests
+    words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}", f"BIN={tmp_path}"]
     with subprocess.Popen(words, cwd=ROOT, env=bare_environment(), stdout=subprocess.DEVNULL) as make:
         try:
             pid = await_pid(tmp_path / "pid")
@@ -63,6 +64,34 @@ def test_what_make_starts_ends_when_make_is_killed(
     except AssertionError:
         os.kill(pid, signal.SIGKILL)  # the test has failed, and still leaves nothing behind
         raise
+
+
+@pytest.mark.parametrize("broken", ["mypy", "pytest", None])
+def test_a_check_says_all_of_lint_and_of_tests_and_fails_when_either_does(
+    broken: str | None, tmp_path: Path
+) -> None:
+    """By stand-ins: Python says twice what it was asked to run, with time for others to speak between."""
+    linter = "#!/bin/sh\necho ${{0##*/}} speaks\nexit {}\n"
+    python = "#!/bin/sh\necho $2 begins\n[ $2 = --check ] || sleep 0.2\necho $2 ends\n[ $2 != {} ]\n"
+    programs = {name: linter.format(int(name == broken)) for name in ("ruff", "mypy", "lint-imports")}
+    for name, text in (programs | {"python": python.format(broken)}).items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    words = ["make", "--old-file=.venv/.ready", "check", f"BIN={tmp_path}", f"PYTHON={tmp_path}/python"]
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=bare_environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert (done.returncode, "Error 1" in done.stderr) == ((2, True) if broken else (0, False))
+    assert "mypy speaks\n" in done.stdout
+    assert "pytest begins\npytest ends\n" in done.stdout
 
 
 def test_every_line_that_starts_a_program_is_leashed() -> None:
