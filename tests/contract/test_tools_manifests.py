@@ -42,7 +42,7 @@ HAND_EDITED = {
     Path("charts/sked/files/manager-rules.yaml"): "daemonsets",
     Path("charts/sked/files/leader-election-rules.yaml"): "leases",
     Path("docs/sked/usage.md"): "a node cannot pull the image",
-    Path("docs/sked/installation.md"): "how the schedulers are doing",
+    Path("docs/sked/installation.md"): "how the schedulers are doing, and the agents on the nodes",
 }
 
 
