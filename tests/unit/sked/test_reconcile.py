@@ -472,3 +472,26 @@ def test_statuses_wait_while_daemon_sets_wait_for_a_worker_but_not_for_ever(
             assert await reconciler.report(mine) == next_step
 
     play(scenario)
+
+
+def test_an_eject_waits_for_no_daemon_set() -> None:
+    mine, another = schedext("scx"), Key("default", "another")
+
+    async def scenario() -> None:
+        api = Api(daemon_sets=[answer(b"{}")])
+        async with faultproxy.scripted(api.answer) as server, Client(Connection(server.url)) as client:
+            cluster = Cluster(client)
+            cluster.schedexts.store.put(mine)
+            cluster.pods.store.put(in_default(pod(container=running())))
+            recorder = Recorder(client, controller="c", instance="i")
+            reconciler = Reconciler(cluster, client, recorder, unverified())
+            await reconciler.deploy(key_of(mine))
+            reconciler.deploying.queue.add(another)
+            assert await reconciler.report(key_of(mine)) == Result(1.0)
+            assert api.statuses == []
+
+            cluster.reports._put(served(report(exits=(STALL,))))  # noqa: SLF001 - as its watch does
+            await reconciler.report(key_of(mine))
+            assert len(api.statuses) == 1
+
+    play(scenario)
