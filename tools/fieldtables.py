@@ -13,10 +13,11 @@ from crdschema import Schema, struct_schema
 _PARTS = ("spec", "status")
 
 
-def tables(kind: type[msgspec.Struct]) -> str:
+def tables(kind: type[msgspec.Struct], *, of: str = "") -> str:
     """One table for each object inside spec and status, in the order in which they appear."""
     whole = struct_schema(kind)["properties"]
-    return "\n" + "".join(_table(path, part) for name in _PARTS for path, part in _objects(name, whole[name]))
+    parts = (each for name in _PARTS if name in whole for each in _objects(name, whole[name]))
+    return "\n" + "".join(_table(path, part, of) for path, part in parts)
 
 
 def reasons(kind: type[StrEnum]) -> str:
@@ -41,8 +42,8 @@ def _objects(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
         yield from _objects(f"{path}[]", schema["items"])
 
 
-def _table(path: str, schema: Schema) -> str:
-    head = f"### `{path}`\n\n{schema['description']}\n\n| field | type | description |\n|---|---|---|\n"
+def _table(path: str, schema: Schema, of: str) -> str:
+    head = f"### `{path}`{of}\n\n{schema['description']}\n\n| field | type | description |\n|---|---|---|\n"
     required = schema.get("required", [])
     rows = (_row(name, part, required=name in required) for name, part in schema["properties"].items())
     return head + "".join(rows) + _rules(schema) + "\n"

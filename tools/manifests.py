@@ -144,6 +144,7 @@ def _with_tables(page: str) -> str:
     where = (("every namespace", EVERYWHERE), ("`sked-system`", IN_OWN_NAMESPACE))
     parts = {
         "fields": tables(SchedExt),
+        "node_fields": tables(SchedExtNode, of=f" of {schedextnode.KIND}"),
         "reasons": reasons(Reason),
         "conditions": reasons_by_condition(Reason, WARNINGS, page),
         "permissions": permissions(where),

@@ -47,6 +47,15 @@ def make(*words: str, path: str | None = None, **variables: str) -> subprocess.C
     )
 
 
+# a cluster answers, and what is asked is written down
+OBEDIENT = """\
+#!/bin/sh
+echo "$@" >> {file}
+[ "$1" = kustomize ] && printf '{rendered}'
+exit 0
+"""
+
+
 def place(file: Path, text: str) -> str:
     """A PATH that begins with this program."""
     file.write_text(text)
@@ -146,6 +155,27 @@ def test_a_tool_that_fails_is_not_the_only_one(tmp_path: Path) -> None:
 
     assert "docker ended with 1, its reason is above" in done.stderr
     assert "mend it, or build with podman or buildah: CONTAINER_TOOL=…" in done.stderr
+
+
+def test_what_writes_is_removed_before_what_it_writes(tmp_path: Path) -> None:
+    path = place(tmp_path / "kubectl", OBEDIENT.format(file=tmp_path / "asked", rendered=""))
+
+    done = make("undeploy", path=path)
+
+    deleted = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("delete ")]
+    assert done.returncode == 0, done.stderr
+    assert deleted == [f"delete --ignore-not-found -k config/{each}" for each in ("agent", "agentless")]
+
+
+def test_manager_and_agents_must_both_be_of_the_image_that_is_named(tmp_path: Path) -> None:
+    rendered = "image: controller:latest\\nimage: somebody/elses:v1\\n"
+    path = place(tmp_path / "kubectl", OBEDIENT.format(file=tmp_path / "asked", rendered=rendered))
+
+    done = make("deploy", "IMG=registry.example/sked:1", path=path)
+
+    assert done.returncode != 0
+    assert "once in each of config/manager/manager.yaml and config/agent/daemonset.yaml" in done.stderr
+    assert "apply" not in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize(

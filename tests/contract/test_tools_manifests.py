@@ -41,6 +41,10 @@ HAND_EDITED = {
     Path("config/rbac/leader_election_role.yaml"): "leases",
     Path("charts/sked/files/manager-rules.yaml"): "daemonsets",
     Path("charts/sked/files/leader-election-rules.yaml"): "leases",
+    Path("config/crd/bases/sked.schedkit.io_schedextnodes.yaml"): "Name of the scheduler",
+    Path("charts/sked/files/node-crd.yaml"): "Name of the scheduler",
+    Path("config/agent/role.yaml"): "schedextnodes",
+    Path("charts/sked/files/agent-rules.yaml"): "schedextnodes",
     Path("docs/sked/usage.md"): "a node cannot pull the image",
     Path("docs/sked/installation.md"): "how the schedulers are doing, and the agents on the nodes",
 }

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, Permission
+from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, OF_AGENTS, Permission
 
 ROOT = Path(__file__).parents[3]
-RBAC = ROOT / "config/rbac"
+RBAC, AGENT = ROOT / "config/rbac", ROOT / "config/agent"
 CHART = ROOT / "charts/sked/files"
-ALL = (*EVERYWHERE, *IN_OWN_NAMESPACE)
+ALL = (*EVERYWHERE, *IN_OWN_NAMESPACE, *OF_AGENTS)
 
 
 def rules_of(file: Path) -> list[dict[str, Any]]:
@@ -32,7 +32,9 @@ def as_rule(permission: Permission) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("file", sorted(RBAC.glob("*role.yaml")), ids=lambda f: f.stem)
+@pytest.mark.parametrize(
+    "file", sorted([*RBAC.glob("*role.yaml"), *AGENT.glob("*role.yaml")]), ids=lambda f: f.stem
+)
 def test_no_role_has_a_wildcard_or_reads_secrets(file: Path) -> None:
     words = {
         word
@@ -57,12 +59,18 @@ def test_the_leader_election_role_is_the_table_for_its_own_namespace(file: Path)
     assert rules_of(file) == [as_rule(each) for each in IN_OWN_NAMESPACE]
 
 
+@pytest.mark.parametrize("file", [AGENT / "role.yaml", CHART / "agent-rules.yaml"], ids=lambda f: f.stem)
+def test_the_agents_role_is_their_table(file: Path) -> None:
+    assert rules_of(file) == [as_rule(each) for each in OF_AGENTS]
+
+
 def test_every_permission_has_a_reason() -> None:
     assert [each for each in ALL if not each.reason] == []
 
 
-def test_no_permission_is_listed_twice() -> None:
-    calls = [(each.group, each.resource, verb) for each in ALL for verb in each.verbs]
+@pytest.mark.parametrize("table", [(*EVERYWHERE, *IN_OWN_NAMESPACE), OF_AGENTS])
+def test_no_permission_is_listed_twice(table: tuple[Permission, ...]) -> None:
+    calls = [(each.group, each.resource, verb) for each in table for verb in each.verbs]
 
     assert len(calls) == len(set(calls))
 
@@ -70,9 +78,10 @@ def test_no_permission_is_listed_twice() -> None:
 def test_who_may_edit_must_be_named_but_everybody_may_look() -> None:
     """Whoever may create a SchedExt may run a privileged image on nodes."""
 
-    def aggregated(file: str) -> set[str]:
-        labels = yaml.safe_load((RBAC / file).read_text())["metadata"]["labels"]
+    def aggregated(file: Path) -> set[str]:
+        labels = yaml.safe_load(file.read_text())["metadata"]["labels"]
         return {label.rpartition("/")[2] for label in labels if "aggregate-to-" in label}
 
-    assert aggregated("schedext_editor_role.yaml") == set()
-    assert aggregated("schedext_viewer_role.yaml") == {"aggregate-to-view"}
+    assert aggregated(RBAC / "schedext_editor_role.yaml") == set()
+    assert aggregated(RBAC / "schedext_viewer_role.yaml") == {"aggregate-to-view"}
+    assert aggregated(AGENT / "viewer_role.yaml") == {"aggregate-to-view"}
