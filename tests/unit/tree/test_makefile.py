@@ -47,10 +47,11 @@ def test_what_make_starts_ends_when_make_is_killed(
     target: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """Python is replaced by a program that would run on."""
-    stand_in = tmp_path / "python"
+    stand_in, linter = tmp_path / "python", tmp_path / "ruff"
     stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
-    stand_in.chmod(0o755)
-    # no linter is found there: `check` goes on with its tests
+    linter.write_text("#!/bin/sh\nexec sleep 600\n")  # the first thing that `check` starts beside its tests
+    for program in (stand_in, linter):
+        program.chmod(0o755)
     words = ["make", "--old-file=.venv/.ready", target, f"PYTHON={stand_in}", f"BIN={tmp_path}"]
     with subprocess.Popen(words, cwd=ROOT, env=bare_environment(), stdout=subprocess.DEVNULL) as make:
         try:
@@ -71,7 +72,7 @@ def test_a_check_says_all_of_lint_and_of_tests_and_fails_when_either_does(
     broken: str | None, tmp_path: Path
 ) -> None:
     """By stand-ins: Python says twice what it was asked to run, with time for others to speak between."""
-    linter = "#!/bin/sh\necho ${{0##*/}} speaks\nexit {}\n"
+    linter = "#!/bin/sh\necho ${{0##*/}} speaks\nsleep 0.1\nexit {}\n"
     python = "#!/bin/sh\necho $2 begins\n[ $2 = --check ] || sleep 0.2\necho $2 ends\n[ $2 != {} ]\n"
     programs = {name: linter.format(int(name == broken)) for name in ("ruff", "mypy", "lint-imports")}
     for name, text in (programs | {"python": python.format(broken)}).items():
