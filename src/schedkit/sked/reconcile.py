@@ -45,7 +45,7 @@ from schedkit.model.deploy.plan import (
     refusal_of,
 )
 from schedkit.model.report.fleet import Fleet, Survey, survey
-from schedkit.model.report.kernel_table import KernelState
+from schedkit.model.report.kernel_table import ProvedState
 from schedkit.model.report.node_checks import NodeState
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus, plan_report
 from schedkit.model.report.sights import Sight, has_new_eject, tells_the_same
@@ -266,7 +266,7 @@ class Reconciler:
     async def _judged(self, surveyed: Survey) -> Fleet:
         """The fleet, with turns for everybody else in between: it may have thousands of nodes."""
         states: list[NodeState] = []
-        kernels: list[KernelState] = []
+        kernels: list[ProvedState] = []
         for start in range(0, len(surveyed.pods), _PODS_AT_ONCE):
             pods = surveyed.pods[start : start + _PODS_AT_ONCE]
             said = [surveyed.state_of(each) for each in pods]

@@ -14,7 +14,7 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
 from schedkit.model.deploy.render import LEGACY_LACKS
 from schedkit.model.report.fleet import Fleet, by_severity
-from schedkit.model.report.kernel_table import KernelState
+from schedkit.model.report.kernel_table import ProvedState
 from schedkit.model.report.node_checks import SETTLING, Bucket
 from schedkit.model.trust.rules import Rules, unused_settings_remark
 
@@ -339,11 +339,11 @@ READY: tuple[Check, ...] = (
 )
 
 
-def _worst_that_counts(nodes: list[KernelState]) -> KernelState | None:
+def _worst_that_counts(nodes: list[ProvedState]) -> ProvedState | None:
     return next(iter(by_severity(each for each in nodes if not each.is_excused)), None)
 
 
-def _told(evidence: Situation, worst: KernelState) -> str:
+def _told(evidence: Situation, worst: ProvedState) -> str:
     """The worst node speaks for all of its kind."""
     alike = sum(each.reason is worst.reason for each in evidence.fleet.kernels)
     where = f", such as {worst.node}" if worst.node else ""

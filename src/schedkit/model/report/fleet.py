@@ -14,7 +14,7 @@ from schedkit.model.api.daemonset import SecurityContext
 from schedkit.model.api.pods import Event, Pod
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
-from schedkit.model.report.kernel_table import KernelState, kernel_state, without_a_pod
+from schedkit.model.report.kernel_table import ProvedState, proved_state, without_a_pod
 from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
 from schedkit.model.report.sights import Sight
 
@@ -29,7 +29,7 @@ class Fleet:
     """The nodes of one SchedExt. Their buckets add up, because each node is in one."""
 
     nodes: tuple[NodeState, ...] = ()  # by what their pods say
-    kernels: tuple[KernelState, ...] = ()  # the same nodes, by what is proved; empty: no node reports
+    kernels: tuple[ProvedState, ...] = ()  # the same nodes, by what is proved; empty: no node reports
     outdated: int = 0  # nodes whose pod is of an older template
     is_current: bool = True  # False: the DaemonSet's controller has not seen the last change yet
 
@@ -40,17 +40,17 @@ class Fleet:
         return sorted(ill, key=lambda node: (_SEVERITY[node.reason], node.node))
 
     @property
-    def counted(self) -> tuple[NodeState, ...] | tuple[KernelState, ...]:
+    def counted(self) -> tuple[NodeState, ...] | tuple[ProvedState, ...]:
         """The nodes by the best that is known about each."""
         return self.kernels or self.nodes
 
     @property
-    def worst(self) -> list[NodeState] | list[KernelState]:
+    def worst(self) -> list[NodeState] | list[ProvedState]:
         """Nodes that need attention by the best that is known, the worst first."""
         return by_severity(self.unattached) if self.kernels else self.troubled
 
     @property
-    def unattached(self) -> list[KernelState]:
+    def unattached(self) -> list[ProvedState]:
         """Nodes whose kernel is not proved to run the scheduler."""
         return [each for each in self.kernels if each.bucket is not Bucket.ATTACHED]
 
@@ -66,7 +66,7 @@ class Fleet:
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
 
-def by_severity(nodes: Iterable[KernelState]) -> list[KernelState]:
+def by_severity(nodes: Iterable[ProvedState]) -> list[ProvedState]:
     """The worst first, and of equally bad ones by name."""
     return sorted(nodes, key=lambda node: (_SEVERITY[node.reason], node.node))
 
@@ -87,9 +87,9 @@ class Survey:
         """The state of the pod's node."""
         return node_state(pod, self.wanted, self.observation.now)
 
-    def kernel_of(self, pod: Pod, said: NodeState, sight: Sight) -> KernelState:
+    def kernel_of(self, pod: Pod, said: NodeState, sight: Sight) -> ProvedState:
         """The state of the kernel of the pod's node."""
-        found = kernel_state(pod, said, sight, self.observation.now)
+        found = proved_state(pod, said, sight, self.observation.now)
         is_updated = found.bucket is Bucket.ATTACHED and self._is_updated(pod)
         return msgspec.structs.replace(found, is_updated=True) if is_updated else found
 
@@ -98,7 +98,7 @@ class Survey:
         is_newest = bool(self.newest) and pod.metadata.labels.template == self.newest
         return self.is_current and (not self.outdated or is_newest)
 
-    def fleet(self, states: Sequence[NodeState], kernels: Sequence[KernelState] = ()) -> Fleet:
+    def fleet(self, states: Sequence[NodeState], kernels: Sequence[ProvedState] = ()) -> Fleet:
         """All nodes, from the states of all pods: those that should have a pod, and those that have one."""
         absent = max(0, self.desired - len(states))
         missing = [_without_a_pod(self.observation)] * absent if absent else []

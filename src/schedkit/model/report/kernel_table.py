@@ -38,7 +38,7 @@ _BROKEN = frozenset(
 _NOT_RUNNING = frozenset({Reason.CRASHING, Reason.POD_STARTING})
 
 
-class KernelState(msgspec.Struct, frozen=True, gc=False):
+class ProvedState(msgspec.Struct, frozen=True, gc=False):
     """What is known about the kernel of one node that should run the scheduler."""
 
     node: str  # empty: the pod has no node yet, or there is no pod
@@ -64,10 +64,10 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
         return moment is not None and self.now < moment + lasts
 
 
-Check = Callable[[Evidence], KernelState | None]
+Check = Callable[[Evidence], ProvedState | None]
 
 
-def kernel_state(pod: Pod, said: NodeState, sight: Sight, now: datetime) -> KernelState:
+def proved_state(pod: Pod, said: NodeState, sight: Sight, now: datetime) -> ProvedState:
     """The state of the kernel of the pod's node."""
     good = sight.report if _distrust(sight, now) is None else None
     evidence = Evidence(pod, said, sight, now, good)
@@ -78,9 +78,9 @@ def kernel_state(pod: Pod, said: NodeState, sight: Sight, now: datetime) -> Kern
     raise AssertionError("the last check finds something on every node")
 
 
-def without_a_pod(said: NodeState) -> KernelState:
+def without_a_pod(said: NodeState) -> ProvedState:
     """The state of a node on which no pod could speak."""
-    return KernelState(said.node, said.bucket, said.reason, said.message)
+    return ProvedState(said.node, said.bucket, said.reason, said.message)
 
 
 # Whether a report is good
@@ -115,7 +115,7 @@ def _is_of_this_boot(sight: Sight, report: ReportStatus) -> bool:
 # What a good report says
 
 
-def kernel_runs_it(evidence: Evidence) -> KernelState | None:
+def kernel_runs_it(evidence: Evidence) -> ProvedState | None:
     """The proof, whatever the pod says, and whatever template it is made from."""
     report = evidence.report
     if report is None or not is_attached(report, evidence.pod) or report.owner.kind is not NodeOwnerKind.POD:
@@ -123,7 +123,7 @@ def kernel_runs_it(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.ATTACHED, Reason.ATTACHED, "the kernel runs the pod's scheduler")
 
 
-def kernel_cannot_run_any(evidence: Evidence) -> KernelState | None:
+def kernel_cannot_run_any(evidence: Evidence) -> ProvedState | None:
     """By the kernel's own answers: versions prove nothing."""
     report = evidence.report
     if report is None or report.eligible is not Eligibility.NO:
@@ -133,12 +133,12 @@ def kernel_cannot_run_any(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.INELIGIBLE, Reason.INELIGIBLE, f"the kernel cannot run sched_ext: {why}")
 
 
-def pod_is_broken(evidence: Evidence) -> KernelState | None:
+def pod_is_broken(evidence: Evidence) -> ProvedState | None:
     """The cause is the pod itself, before any kernel is asked."""
     return _as_the_pod_says(evidence) if evidence.said.reason in _BROKEN else None
 
 
-def predecessor_still_runs(evidence: Evidence) -> KernelState | None:
+def predecessor_still_runs(evidence: Evidence) -> ProvedState | None:
     """A pod of the same DaemonSet that takes its time to end."""
     report, owner = evidence.report, evidence.sight.owner
     if report is None or not is_enabled(report) or owner is None or not _is_sibling(owner, evidence.pod):
@@ -152,7 +152,7 @@ def _is_sibling(one: Pod, other: Pod) -> bool:
     return mine is not None and theirs is not None and mine.uid == theirs.uid
 
 
-def owner_is_not_seen_yet(evidence: Evidence) -> KernelState | None:
+def owner_is_not_seen_yet(evidence: Evidence) -> ProvedState | None:
     """A node may be faster than the API server: the pod can be ours."""
     report = evidence.report
     is_strange = report is not None and is_enabled(report) and report.owner.kind is NodeOwnerKind.POD
@@ -167,7 +167,7 @@ _OF_OTHERS = frozenset(
 )
 
 
-def kernel_runs_another(evidence: Evidence) -> KernelState | None:
+def kernel_runs_another(evidence: Evidence) -> ProvedState | None:
     """A kernel runs one scheduler: as long as it is somebody else's, ours cannot be attached."""
     report = evidence.report
     if report is None or not is_enabled(report) or report.owner.kind not in _OF_OTHERS:
@@ -200,7 +200,7 @@ def _whose_pod(evidence: Evidence) -> str:
     return f"of the pod {owner.metadata.name}" + (f" of SchedExt {by.name}" if by else "")
 
 
-def human_stopped_it(evidence: Evidence) -> KernelState | None:
+def human_stopped_it(evidence: Evidence) -> ProvedState | None:
     """With SysRq-S: nothing is wrong with the scheduler."""
     ended = _last_end(evidence)
     if ended is None or ended.kind != _SYSRQ:
@@ -209,7 +209,7 @@ def human_stopped_it(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.FAILED, Reason.STOPPED_BY_HUMAN, words)
 
 
-def kernel_ejected_it(evidence: Evidence) -> KernelState | None:
+def kernel_ejected_it(evidence: Evidence) -> ProvedState | None:
     """In the kernel's own words."""
     ended = _last_end(evidence)
     if ended is None or ended.kind < EJECT:
@@ -240,12 +240,12 @@ def _last_end(evidence: Evidence) -> NodeExit | None:
 # When there is no good report, or nothing is attached
 
 
-def pod_does_not_run(evidence: Evidence) -> KernelState | None:
+def pod_does_not_run(evidence: Evidence) -> ProvedState | None:
     """Where no container runs, no kernel runs its scheduler."""
     return _as_the_pod_says(evidence) if evidence.said.reason in _NOT_RUNNING else None
 
 
-def node_is_silent(evidence: Evidence) -> KernelState | None:
+def node_is_silent(evidence: Evidence) -> ProvedState | None:
     """Kubernetes itself does not hear of it."""
     node = evidence.sight.node
     if evidence.report is not None or (node is not None and node.is_ready):
@@ -254,7 +254,7 @@ def node_is_silent(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.UNKNOWN, Reason.NODE_SILENT, words)
 
 
-def node_has_just_joined(evidence: Evidence) -> KernelState | None:
+def node_has_just_joined(evidence: Evidence) -> ProvedState | None:
     """Its agent is on its way."""
     if evidence.report is not None or not evidence.is_younger(evidence.sight.joined_at, JOINING_LASTS):
         return None
@@ -262,13 +262,13 @@ def node_has_just_joined(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.STARTING, Reason.NODE_JOINING, words)
 
 
-def nobody_says(evidence: Evidence) -> KernelState | None:
+def nobody_says(evidence: Evidence) -> ProvedState | None:
     """Each cause has its own reason."""
     distrust = _distrust(evidence.sight, evidence.now)
     return _state(evidence, Bucket.UNKNOWN, *distrust) if distrust else None
 
 
-def owner_is_not_proved(evidence: Evidence) -> KernelState | None:
+def owner_is_not_proved(evidence: Evidence) -> ProvedState | None:
     """Something is attached: to call it ours would be a guess."""
     report = evidence.report
     if report is None or not is_enabled(report) or report.owner.kind is not NodeOwnerKind.UNKNOWN:
@@ -278,7 +278,7 @@ def owner_is_not_proved(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.UNKNOWN, Reason.OWNER_UNPROVED, words)
 
 
-def kernel_restarts_it(evidence: Evidence) -> KernelState | None:
+def kernel_restarts_it(evidence: Evidence) -> ProvedState | None:
     """A CPU came or went: the scheduler ends in good order, and comes back by itself."""
     ended = _last_end(evidence)
     is_young = evidence.is_younger(evidence.sight.unattached_since or evidence.now, ATTACHING_LASTS)
@@ -288,7 +288,7 @@ def kernel_restarts_it(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.STARTING, Reason.REATTACHING, words)
 
 
-def it_is_being_attached(evidence: Evidence) -> KernelState | None:
+def it_is_being_attached(evidence: Evidence) -> ProvedState | None:
     """Verifying its programs takes the kernel a while."""
     if not evidence.is_younger(evidence.sight.unattached_since or evidence.now, ATTACHING_LASTS):
         return None
@@ -296,7 +296,7 @@ def it_is_being_attached(evidence: Evidence) -> KernelState | None:
     return _state(evidence, Bucket.STARTING, Reason.ATTACHING, words)
 
 
-def it_is_not_attached(evidence: Evidence) -> KernelState:
+def it_is_not_attached(evidence: Evidence) -> ProvedState:
     """When no check found anything."""
     words = "the pod has run for five minutes, and the kernel does not run its scheduler: see the pod's log"
     return _state(evidence, Bucket.FAILED, Reason.NOT_ATTACHED, words)
@@ -322,15 +322,15 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _as_the_pod_says(evidence: Evidence) -> KernelState:
+def _as_the_pod_says(evidence: Evidence) -> ProvedState:
     said = evidence.said
     return _state(evidence, said.bucket, said.reason, said.message)
 
 
-def _state(evidence: Evidence, bucket: Bucket, reason: Reason, message: str) -> KernelState:
+def _state(evidence: Evidence, bucket: Bucket, reason: Reason, message: str) -> ProvedState:
     is_excused = bucket is Bucket.INELIGIBLE or _is_excused(evidence)
     node = evidence.pod.spec.node_name
-    return KernelState(node, bucket, reason, message, is_excused, changes_at=_changes_at(evidence))
+    return ProvedState(node, bucket, reason, message, is_excused, changes_at=_changes_at(evidence))
 
 
 def _is_excused(evidence: Evidence) -> bool:

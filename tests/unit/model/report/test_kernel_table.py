@@ -34,7 +34,7 @@ from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
 from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.report.kernel_table import KernelState, kernel_state
+from schedkit.model.report.kernel_table import ProvedState, proved_state
 from schedkit.model.report.node_checks import Bucket, node_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.report.sights import Sight, has_new_eject, tells_the_same
@@ -45,10 +45,10 @@ def placed(name: str = "node-1", container: ContainerStatus | None = None, **sta
     return pod(name, container or running(60), **{"start_time": ago(62), **status})
 
 
-def judged(seen: Sight, on: Pod | None = None) -> KernelState:
+def judged(seen: Sight, on: Pod | None = None) -> ProvedState:
     """What is known about the kernel of the pod's node."""
     where = on or placed()
-    return kernel_state(where, node_state(where, None, NOW), seen, NOW)
+    return proved_state(where, node_state(where, None, NOW), seen, NOW)
 
 
 def of_another(namespace: str = "", name: str = "theirs") -> Pod:
