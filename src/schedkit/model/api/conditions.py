@@ -65,9 +65,9 @@ class Reason(StrEnum):
     REPORT_UNREADABLE = "ReportUnreadable"  # a node's report is not understood: its agent may be newer
     OWNER_UNPROVED = "OwnerUnproved"  # an agent cannot prove whose scheduler the kernel of its node runs
     AGENT_REFUSED = "AgentRefused"  # agents cannot be created: Pod Security or another policy refuses them
-    AGENT_MISSING = "AgentMissing"  # there is no agent on a node
+    AGENT_MISSING = "AgentMissing"  # there has been no agent on a node for two minutes
     AGENT_SILENT = "AgentSilent"  # the agent on a node has not been ready for two minutes
-    REPORT_MISSING = "ReportMissing"  # the agent on a node has not reported yet
+    REPORT_MISSING = "ReportMissing"  # no agent has reported from a node yet
     OTHER_BOOT = "OtherBoot"  # the report of a node is about an earlier boot, or an earlier node of its name
     REATTACHING = "Reattaching"  # the kernel restarts the scheduler, because a CPU came or went
     ATTACHING = "Attaching"  # a pod runs, and its scheduler is about to be attached

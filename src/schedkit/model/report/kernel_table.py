@@ -91,13 +91,13 @@ def _distrust(sight: Sight, now: datetime) -> tuple[Reason, str] | None:
     if sight.misfit:
         return Reason.REPORT_UNREADABLE, f"the node's report is not understood: {shortened(sight.misfit)}"
     is_silent = sight.silent_since is not None and now >= sight.silent_since + REPORT_LASTS
-    if not sight.has_agent and (is_silent or sight.report is None):
+    if is_silent and not sight.has_agent:
         return Reason.AGENT_MISSING, "there is no agent on the node: it is not known what the kernel runs"
     if is_silent:
         words = "the node's agent has not been ready for two minutes: it is not known what the kernel runs"
         return Reason.AGENT_SILENT, words
     if sight.report is None:
-        return Reason.REPORT_MISSING, "the node's agent has not reported yet"
+        return Reason.REPORT_MISSING, "no agent has reported from the node yet"
     if not _is_of_this_boot(sight, sight.report):
         return Reason.OTHER_BOOT, "the node's report is not about its present boot"
     return None
