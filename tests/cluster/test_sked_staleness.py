@@ -17,7 +17,7 @@ from rig.operator.stage import Stage
 _AT_ONCE = 8  # plays
 _LATE_S = 3.0
 KINDS = ("schedexts", "daemonsets", "pods")
-WATCHED = {*KINDS, "events", "nodes"}
+WATCHED = {*KINDS, "events", "nodes", "schedextnodes"}
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from rig.operator import permissions
 
 ROOT = Path(__file__).parents[3]
 CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedexts.yaml"
+REPORTS_CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedextnodes.yaml"
 IMAGE = "ghcr.io/schedkit/scx_rusty:v1"
 
 
@@ -30,10 +31,12 @@ GROUP = "sked-managers"
 
 
 def install_crd(cluster: ControlPlane) -> None:
-    """The CRD of this tree, served, and the permissions of this tree for managers."""
+    """The CRDs of this tree, served, and the permissions of this tree for managers."""
     role = _permissions("role.yaml")
-    cluster.apply(CRD.read_text(), role, _binding("ClusterRole", role["metadata"]["name"]))
-    cluster.kubectl("wait", "--for=condition=Established", "crd/schedexts.sked.schedkit.io")
+    binding = _binding("ClusterRole", role["metadata"]["name"])
+    cluster.apply(CRD.read_text(), REPORTS_CRD.read_text(), role, binding)
+    names = (f"crd/{plural}.sked.schedkit.io" for plural in ("schedexts", "schedextnodes"))
+    cluster.kubectl("wait", "--for=condition=Established", *names)
 
 
 def let_lead(cluster: ControlPlane, namespace: str) -> None:

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from rig.base.polling import play
-from rig.builders.observations import NOW, pod, running, waiting
+from rig.builders.observations import NOW, failed_create, pod, running, schedext, waiting
 from rig.builders.reports import agent, attached, node, of_pod, report, served
 from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
-from schedkit.kube.resources import Key
+from schedkit.kube.resources import Key, key_of
 from schedkit.sked.cache import Cluster
 
 PLACED = pod(container=running(60))
@@ -132,5 +132,45 @@ def test_the_schedexts_of_a_node_are_found_by_their_pods() -> None:
 
         assert cluster.schedexts_on("node-1") == {Key("default", "scx")}
         assert cluster.schedexts_on("node-2") == set()
+
+    on_a_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "words"),
+    [
+        ("sked-node", "sked-node-agent", "violates PodSecurity"),
+        ("sked-node", "another", ""),
+        ("default", "sked-node-agent", ""),
+    ],
+)
+def test_only_events_about_agents_say_why_there_are_none(namespace: str, name: str, words: str) -> None:
+    said = failed_create("Error creating: violates PodSecurity")
+    meta = msgspec.structs.replace(said.metadata, name="e", namespace=namespace)
+    about = msgspec.structs.replace(said.involved_object, name=name)
+
+    def scene(cluster: Cluster) -> None:
+        asked = schedext()
+        cluster.schedexts.store.put(asked)
+        cluster.refused_pods.store.put(msgspec.structs.replace(said, metadata=meta, involved_object=about))
+
+        seen = cluster.observe(key_of(asked), NOW, None)
+
+        assert seen is not None
+        assert (seen.agent_refusal, seen.has_agents) == (words, False)
+
+    on_a_cluster(scene)
+
+
+def test_one_agent_or_one_report_is_enough_to_ask_for_all() -> None:
+    def scene(cluster: Cluster) -> None:
+        asked = schedext()
+        cluster.schedexts.store.put(asked)
+        cluster.reports.misfits[Key(None, "node-1")] = "it is a number"
+
+        seen = cluster.observe(key_of(asked), NOW, None)
+
+        assert seen is not None
+        assert seen.has_agents
 
     on_a_cluster(scene)
