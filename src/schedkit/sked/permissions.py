@@ -54,7 +54,8 @@ EVERYWHERE = (
         "events.k8s.io",
         "events",
         ("create", "patch"),
-        "one event for each changed condition; if it repeats, only its count changes",
+        "one event for each changed condition, and one on a Node for each burst of ejects; "
+        "if it repeats, only its count changes",
     ),
     Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
     Permission(

@@ -29,11 +29,13 @@ from schedkit.kube.errors import (
 from schedkit.kube.events import Occurrence, Recorder, Reference
 from schedkit.kube.queue import KeyedQueue
 from schedkit.kube.resources import Key, key_of
+from schedkit.model.api.conditions import Reason, legible
 from schedkit.model.api.daemonset import DaemonSet, OwnedMeta
 from schedkit.model.api.nodes import Node
 from schedkit.model.api.pods import AgentPod, Event, Pod
 from schedkit.model.api.reports import Report
 from schedkit.model.api.schedext import SchedExt
+from schedkit.model.api.schedextnode import NodeExit
 from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
 from schedkit.model.deploy.plan import (
     CreateDaemonSet,
@@ -45,12 +47,12 @@ from schedkit.model.deploy.plan import (
     refusal_of,
 )
 from schedkit.model.report.fleet import Fleet, Survey, survey
-from schedkit.model.report.kernel_table import ProvedState
+from schedkit.model.report.kernel_table import ProvedState, words_of_eject
 from schedkit.model.report.node_checks import NodeState
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus, plan_report
-from schedkit.model.report.sights import Sight, has_new_eject, tells_the_same
+from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same
 from schedkit.sked.cache import AGENTS_NAME, AGENTS_NAMESPACE, Cluster
-from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
+from schedkit.sked.kinds import DAEMON_SETS, NODES, SCHEDEXTS
 from schedkit.sked.trust.verifications import Verifications
 
 _log = structlog.get_logger()
@@ -153,11 +155,21 @@ class Reconciler:
         changed = new or old
         if changed is None:
             return
-        for key in self._cluster.schedexts_on(changed.metadata.name):
+        keys = self._cluster.schedexts_on(changed.metadata.name)
+        for key in keys:
             if has_new_eject(old, new):
                 self._hurry_reporting(key)
             else:
                 self._wake_reporting(key)
+        if keys & self._tried:
+            self._tell_of_ejects(old, new)
+
+    def _tell_of_ejects(self, old: Report | None, new: Report | None) -> None:
+        """On the Node, once for each burst, for `kubectl describe node`."""
+        node = self._cluster.nodes.store.get(key_of(new)) if new else None
+        if node is not None:
+            for each in first_ejects(old, new):
+                self._recorder.record(_eject(node, each))
 
     def _agent_changed(self, old: AgentPod | None, new: AgentPod | None) -> None:
         if old is not None and new is not None and old.is_ready == new.is_ready:
@@ -373,6 +385,12 @@ def _occurrence(schedext: SchedExt, action: RecordEvent) -> Occurrence:
     meta = schedext.metadata
     about = Reference(SCHEDEXTS.api_version, SCHEDEXTS.kind, meta.name, meta.namespace, meta.uid)
     return Occurrence(about, action.reason, action.message, kind="Warning" if action.is_warning else "Normal")
+
+
+def _eject(node: Node, ended: NodeExit) -> Occurrence:
+    meta = node.metadata
+    about = Reference(NODES.api_version, NODES.kind, meta.name, uid=meta.uid)
+    return Occurrence(about, Reason.EJECTED.value, legible(words_of_eject(ended)), kind="Warning")
 
 
 def _schedext_of_pod(pod: Pod) -> tuple[Key, ...]:

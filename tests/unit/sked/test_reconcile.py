@@ -235,15 +235,25 @@ def test_a_report_that_arrives_makes_the_schedext_ready() -> None:
     play(scenario)
 
 
+def on_nodes(api: Api) -> list[JsonObject]:
+    return [each for each in api.events if each["regarding"]["kind"] == "Node"]
+
+
 def test_an_eject_is_told_at_once_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "_STATUS_SPACING_S", 60.0)
 
     async def scenario() -> None:
         api = reporting_node(attached())
-        async with manager(api):
+        async with manager(api) as recorder:
             await polling.soon(lambda: ready(api) == "Attached", "it is proved")
             api.change("schedextnodes", served(report(exits=(STALL,)), version=41))
             await polling.soon(lambda: ready(api) == "Ejected", "the eject is told")
+            await _flushed(recorder, lambda: bool(on_nodes(api)))
+            again = msgspec.structs.replace(STALL, count=2, log_time=2)
+            api.change("schedextnodes", served(report(exits=(again,)), version=42))
+            await polling.soon(lambda: "2 times" in str(api.statuses[-1]), "the next one is told")
+            await recorder.flush(within_s=5)
+        assert [(each["reason"], each["type"]) for each in on_nodes(api)] == [("Ejected", "Warning")]
         told = next(each for each in api.statuses[-1]["conditions"] if each["type"] == "Ready")
         assert "stress[42] failed to run for 5.001s" in told["message"]
 

@@ -214,10 +214,11 @@ def kernel_ejected_it(evidence: Evidence) -> ProvedState | None:
     ended = _last_end(evidence)
     if ended is None or ended.kind < EJECT:
         return None
-    return _state(evidence, Bucket.FAILED, Reason.EJECTED, _words_of_eject(ended))
+    return _state(evidence, Bucket.FAILED, Reason.EJECTED, words_of_eject(ended))
 
 
-def _words_of_eject(ended: NodeExit) -> str:
+def words_of_eject(ended: NodeExit) -> str:
+    """What the kernel said when it threw the scheduler out."""
     why = f"{ended.reason or 'no reason is given'} ({ended.kind})"
     said = f": {shortened(ended.message)}" if ended.message else ""
     task = f"; the task is {ended.task}" if ended.task and ended.task not in ended.message else ""

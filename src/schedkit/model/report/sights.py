@@ -49,6 +49,19 @@ def has_new_eject(old: Report | None, new: Report | None) -> bool:
     return not _ejects(new) <= _ejects(old)
 
 
+def first_ejects(old: Report | None, new: Report | None) -> tuple[NodeExit, ...]:
+    """The ejects that began a burst since the older report; what a first report holds is no news."""
+    if old is None:
+        return ()
+    known = {_burst(each) for each in _ejects(old)}
+    exits = new.status.exits if new and new.status else ()
+    return tuple(each for each in exits if each.kind >= EJECT and _burst(each) not in known)
+
+
+def _burst(ended: NodeExit) -> tuple[str, int, datetime | None]:
+    return ended.ops, ended.kind, ended.first_time
+
+
 def _ejects(report: Report | None) -> set[NodeExit]:
     exits = report.status.exits if report and report.status else ()
     return {each for each in exits if each.kind >= EJECT}

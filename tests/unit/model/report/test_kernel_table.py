@@ -37,7 +37,7 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.report.kernel_table import ProvedState, proved_state
 from schedkit.model.report.node_checks import Bucket, node_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
-from schedkit.model.report.sights import Sight, has_new_eject, tells_the_same
+from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same
 
 
 def placed(name: str = "node-1", container: ContainerStatus | None = None, **status: Any) -> Pod:  # noqa: ANN401 - fields of a status
@@ -511,6 +511,16 @@ def test_an_eject_is_new(before: tuple[NodeExit, ...], after: tuple[NodeExit, ..
 
     assert has_new_eject(old, new) == is_new
     assert not has_new_eject(new, None)
+
+
+def test_a_burst_of_ejects_begins_once() -> None:
+    first = msgspec.structs.replace(STALL, first_time=ago(9))
+    again = msgspec.structs.replace(first, count=2, log_time=2)
+    nothing, one, two = (served(report(exits=each)) for each in ((), (first,), (ended(64), again)))
+
+    assert first_ejects(nothing, one) == (first,)
+    assert first_ejects(nothing, two) == (again,)
+    assert first_ejects(one, two) == first_ejects(None, one) == first_ejects(one, None) == ()
 
 
 def test_a_heartbeat_of_a_node_tells_nothing_new() -> None:
