@@ -232,7 +232,7 @@ def test_a_few_equal_lines_without_times_are_no_proof_that_two_looks_meet() -> N
     log = Ring(*without_times([BOOT, *noise(1, 20), "<6>[    1.000000] usb 1-1: device gone"]))
     watched = Syslog(log.read)
     watched.look()
-    log.lines = without_times([*noise(500, 30), "<6>[    1.000000] usb 1-1: device gone", DISABLED])
+    log.lines = without_times(["<6>[    1.000000] usb 1-1: device gone", *noise(500, 30), DISABLED])
 
     reading = watched.look()
 

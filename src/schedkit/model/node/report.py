@@ -107,7 +107,7 @@ def owner(snapshot: Snapshot) -> NodeOwner:
 def _of_process(found: Owner, snapshot: Snapshot) -> NodeOwner:
     process = snapshot.proof.process
     program = process.program if process else ""
-    is_ours = process is not None and place_of(process).driver == "containerd" and not found.pod_uid
+    is_ours = process is not None and place_of(process).driver == "containerd"
     kind = (
         NodeOwnerKind.POD if found.pod_uid else NodeOwnerKind.SCHEDCTL if is_ours else NodeOwnerKind.FOREIGN
     )
