@@ -25,6 +25,7 @@ from schedkit.model.api.schedextnode import (
 from schedkit.model.host.owners import Owner, OwnerKind, attribute
 from schedkit.model.host.processes import place_of
 from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.kernel.sched_ext import State
 from schedkit.model.node.exits import bounded
 from schedkit.model.readiness.checks import Outcome
 from schedkit.model.readiness.table import Finding
@@ -64,7 +65,7 @@ def report(
         ops=bounded(kernel.ops or "", MAX_OPS),
         enable_seq=kernel.enable_seq,
         owner=owner(look.snapshot),
-        eligible=eligibility(findings),
+        eligible=eligibility(kernel.state, findings),
         findings=tuple(_finding(each) for each in findings if each.id.startswith("kernel."))[:MAX_FINDINGS],
         exits=look.exits[-MAX_EXITS:],
         exits_since=look.exits_since,
@@ -122,8 +123,10 @@ def _of_process(found: Owner, snapshot: Snapshot) -> NodeOwner:
     )
 
 
-def eligibility(findings: Iterable[Finding]) -> Eligibility:
-    """Whether the kernel can run schedulers, by its own answers; a check that could not look says nothing."""
+def eligibility(state: State, findings: Iterable[Finding]) -> Eligibility:
+    """Whether the kernel can run schedulers, by its own answers; whoever could not look knows nothing."""
+    if state is State.UNKNOWN:
+        return Eligibility.UNKNOWN  # without /sys every check fails
     outcomes = {each.id: each.status for each in findings if each.id in _DECISIVE}
     if Outcome.FAIL in outcomes.values():
         return Eligibility.NO

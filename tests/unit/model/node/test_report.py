@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from schedkit.kernel import machine, sysfs
 from schedkit.model.api.schedextnode import (
     MAX_EXITS,
     MAX_FINDINGS,
@@ -24,7 +26,8 @@ from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.model.node.report import Identity, Look, eligibility, is_same_report, owner, report
 from schedkit.model.readiness.checks import Outcome
-from schedkit.model.readiness.table import Finding, Severity
+from schedkit.model.readiness.facts import Facts
+from schedkit.model.readiness.table import Finding, Severity, examine
 
 AT = dt.datetime(2026, 11, 18, 9, 0, 0, tzinfo=dt.UTC)
 LATER = AT + dt.timedelta(minutes=5)
@@ -257,7 +260,22 @@ PASS, FAIL, SKIP = Outcome.PASS, Outcome.FAIL, Outcome.SKIP
     ],
 )
 def test_eligibility_is_the_kernels_own_answer(answers: dict[str, Outcome], expected: Eligibility) -> None:
-    assert eligibility(finding(name, status) for name, status in answers.items()) is expected
+    findings = [finding(name, status) for name, status in answers.items()]
+
+    assert eligibility(State.DISABLED, findings) is expected
+    assert eligibility(State.UNKNOWN, findings) is Eligibility.UNKNOWN
+
+
+def test_an_agent_without_sys_does_not_call_its_kernel_ineligible(tmp_path: Path) -> None:
+    def found() -> Eligibility:
+        state = sysfs.read(tmp_path).state
+        return eligibility(state, examine(Facts(machine.observe(tmp_path))))
+
+    assert found() is Eligibility.UNKNOWN
+
+    (tmp_path / "sys/kernel").mkdir(parents=True)
+
+    assert found() is Eligibility.NO
 
 
 # Dates
