@@ -67,9 +67,10 @@ class Reporter:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether something is unsent for too long."""
-        now = time.monotonic()
-        return self._wanted is None or pacing.is_overdue(self._pace, self._wanted, now, patience_s=PATIENCE_S)
+        """Whether the API server has nothing of this agent's, or something is unsent for too long."""
+        if self._wanted is None or self._pace.written is None:
+            return True
+        return pacing.is_overdue(self._pace, self._wanted, time.monotonic(), patience_s=PATIENCE_S)
 
     async def read(self) -> SchedExtNodeStatus | None:
         """What an earlier agent wrote; None: nothing."""
