@@ -19,9 +19,10 @@ async def serving(address: Address, troubles: Callable[[], tuple[str, ...]]) -> 
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            line = await asyncio.wait_for(reader.readline(), _ANSWER_WITHIN_S)
-            writer.write(response(line, troubles()))
-            await asyncio.wait_for(writer.drain(), _ANSWER_WITHIN_S)
+            async with asyncio.timeout(_ANSWER_WITHIN_S):
+                line = await reader.readline()
+                writer.write(response(line, troubles()))
+                await writer.drain()
         except (OSError, ValueError, TimeoutError):
             pass  # whoever asked is gone, or asked for too much
         finally:

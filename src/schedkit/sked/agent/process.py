@@ -138,5 +138,6 @@ class Agent:
     async def _pause(self, kernel: KernelState) -> None:
         """Until the kernel announces something, or the time of the backstop is over."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), _MOVING_S if kernel.is_moving else BACKSTOP_S)
+            async with asyncio.timeout(_MOVING_S if kernel.is_moving else BACKSTOP_S):
+                await self._wake.wait()
         self._wake.clear()

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -119,10 +120,10 @@ class Reporter:
         due = pacing.next_write(self._pace, self._wanted, now)
         until = self._read_again_at if due is None else min(due, self._read_again_at)
         if until > now:
-            try:
-                await asyncio.wait_for(self._news.wait(), timeout=until - now)
-            except TimeoutError:
-                return
+            # `wait_for` may swallow that we are cancelled, if there are news in the same moment (Python 3.11)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(until - now):
+                    await self._news.wait()
 
     async def _write(self, status: SchedExtNodeStatus) -> None:
         self._pace = pacing.attempted(self._pace, time.monotonic())
