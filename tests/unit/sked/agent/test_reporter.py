@@ -189,15 +189,19 @@ def test_what_somebody_did_to_the_report_is_seen_and_undone(
 def test_an_agent_of_which_nothing_is_written_yet_is_overdue(store: ReportStore) -> None:
     store.failures.append(Failure(503, "ServiceUnavailable"))
 
+    seen: list[bool] = []
+
     async def do(running: Running) -> None:
         running.reporter.want(status(1))
-        assert running.reporter.is_overdue
+        seen.append(running.reporter.is_overdue)
         await running.until(1)
-        assert not running.reporter.is_overdue
+        seen.append(running.reporter.is_overdue)
         running.reporter.want(status(2))
-        assert not running.reporter.is_overdue
+        seen.append(running.reporter.is_overdue)
 
     play(Running(store), do)
+
+    assert seen == [True, False, False]
 
 
 def test_a_server_that_asks_for_patience_gets_it(store: ReportStore) -> None:
