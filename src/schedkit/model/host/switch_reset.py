@@ -36,7 +36,7 @@ from schedkit.model.host.attachment import left_behind
 from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import OwnerKind, way_to_end
 from schedkit.model.host.ownership import Leftovers
-from schedkit.model.host.processes import Process, is_in_container, place_of
+from schedkit.model.host.processes import Process, Proof, is_in_container, place_of
 from schedkit.model.host.run_stop import (
     After,
     discard_leftovers,
@@ -50,7 +50,7 @@ from schedkit.model.host.run_stop import (
     without_sched_ext,
 )
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.kernel.sched_ext import State
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 # whose scheduler a switch ends: ours, and somebody else's that was named
 _OVERCOME = frozenset({OwnerKind.MANAGED, OwnerKind.FOREIGN})
@@ -153,8 +153,14 @@ def _replace(host: Snapshot, attached: Container | None, after: After) -> Plan:
 
 
 def _attached(host: Snapshot) -> Snapshot | None:
-    """The look itself if a scheduler is attached: a pinned link keeps it even after its process has ended."""
-    return host if host.kernel.state is State.ENABLED else None
+    """What tells the attached scheduler from others, and no more: counters would make each plan another.
+
+    A pinned link keeps it even after its process has ended.
+    """
+    if host.kernel.state is not State.ENABLED:
+        return None
+    kernel = KernelState(host.kernel.state, host.kernel.ops, host.kernel.enable_seq)
+    return Snapshot(kernel, Proof(host.proof.hold, map_id=host.proof.map_id))
 
 
 def _endings(host: Snapshot, *, is_awaited: bool = True) -> tuple[Action, ...]:

@@ -73,7 +73,8 @@ STRAYS = seen(State.ENABLED, STRAY)
 
 def free_after(machine: Snapshot, *ignored: int) -> AwaitFree:
     """Waiting for the end of what is attached, also where only the kernel keeps it."""
-    return AwaitFree(ignored, ended=machine)
+    kernel = KernelState(machine.kernel.state, machine.kernel.ops, machine.kernel.enable_seq)
+    return AwaitFree(ignored, ended=Snapshot(kernel, Proof(machine.proof.hold, map_id=machine.proof.map_id)))
 
 
 def refusal(answer: object) -> Refused:
@@ -309,6 +310,15 @@ def test_a_reset_that_is_not_ours_to_make_is_refused(machine: Snapshot, what: st
 
     assert what in refused.what
     assert remedy in refused.remedy
+
+
+def test_counters_of_the_kernel_make_no_other_plan() -> None:
+    """A reset does what was shown before, and looks again right before it."""
+    later = MINE._replace(
+        kernel=MINE.kernel._replace(events={"SCX_EV_SELECT_CPU_FALLBACK": 7}, nr_rejected=3)
+    )
+
+    assert plan_reset(host(later, OURS)) == plan_reset(host(MINE, OURS))
 
 
 def test_by_force_or_by_name_a_reset_ends_what_is_not_ours() -> None:
