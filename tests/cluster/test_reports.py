@@ -78,6 +78,9 @@ def test_an_agent_writes_the_report_of_its_own_node_and_no_other(
     assert change(own, mine, "state", "enabled")["status"]["state"] == "enabled"
     with pytest.raises(ApiError, match="its own node alone"):
         change(agents.client_on(cluster, other), mine, "state", "disabled")
+    stuck = {"metadata": {"finalizers": ["example.com/stays"], "annotations": {"much": "text"}}}
+    with pytest.raises(ApiError, match="its own node alone"):
+        agents.client_on(cluster, other).patch(f"{REPORTS}/{mine}", stuck)
     with pytest.raises(ApiError, match="must name the UID of the node"):
         change(own, mine, "nodeUID", "of a node that had this name before")
 
@@ -128,6 +131,20 @@ def test_a_deleted_node_takes_its_report_along(cluster: ControlPlane, installed:
     cluster.client.delete(f"/api/v1/nodes/{node}")
 
     polling.until(lambda: cluster.client.find(f"{REPORTS}/{node}") is None, "the report is gone")
+
+
+def test_a_node_whose_report_is_to_stay_can_be_deleted(
+    cluster: ControlPlane, installed: tuple[str, str]
+) -> None:
+    """The garbage collector first takes the owner out of the report: refused, it would keep the Node."""
+    assert installed
+    node: str = cluster.client.create("/api/v1/nodes", node_object("orphaning", 1))["metadata"]["name"]
+    assert refused(agents.client_on(cluster, node), report(cluster, node)) == ""
+
+    cluster.client.delete(f"/api/v1/nodes/{node}", {"propagationPolicy": "Orphan"})
+
+    polling.until(lambda: cluster.client.find(f"/api/v1/nodes/{node}") is None, "the Node is gone")
+    assert "ownerReferences" not in cluster.client.get(f"{REPORTS}/{node}")["metadata"]
 
 
 def test_an_agent_reports_this_machines_kernel_and_writes_nothing_more(
