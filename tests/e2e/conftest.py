@@ -2,94 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rig.base import host_names, polling
-from rig.base.errors import RigError
-from rig.builders import kubernetes_objects
+from rig.base import host_names, polling, processes
 from rig.cluster import controlplane, node
-from rig.cluster.controlplane import ControlPlane
-from rig.cluster.kubeclient import JsonObject
-from rig.cluster.node import Node
-from rig.registries.registry import Registry
+from rig.guest.schedulers import binary
+from rig.operator import installation, manager, operatorimage, permissions
+from rig.operator.installation import ACCOUNT, NAMESPACE
+from rig.operator.manager import Manager, SchedExts
+from rig.operator.trustrules import MountedRules, SignedImages
+from rig.signatures.cosign import Cosign
 
-POD_TIMEOUT_S = 420  # half a minute on a quiet machine, minutes when two guests share two busy cores
+from .sites import REPORTS, Fleet, Site, Stage
 
-
-@dataclass(frozen=True)
-class Site:
-    """A namespace on a cluster with real nodes, and what tests do there."""
-
-    cluster: ControlPlane
-    images: Registry
-    node: Node
-    namespace: str
-
-    def apply(self, *manifests: JsonObject) -> None:
-        self.cluster.apply(*manifests, namespace=self.namespace)
-
-    def pod(self, name: str) -> JsonObject:
-        return self.cluster.client.get(f"/api/v1/namespaces/{self.namespace}/pods/{name}")
-
-    def await_phase(self, name: str, *phases: str) -> JsonObject:
-        """The pod, once it is in one of the phases."""
-        self.until(lambda: self._status(name)["phase"] in phases, f"pod {name} is {' or '.join(phases)}")
-        return self.pod(name)
-
-    def until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Wait for something on the node; raise with what the node said when it does not come."""
-        try:
-            polling.until(is_so, what, timeout_s=POD_TIMEOUT_S, poll_s=0.3)
-        except RigError as error:
-            raise RigError(f"{error}\n{self.node.logs()}") from error
-
-    def waiting_reason(self, name: str) -> str:
-        """Why the pod's first container does not run, empty when it does or was not looked at yet."""
-        statuses = self._status(name).get("containerStatuses", [])
-        return str(statuses[0]["state"].get("waiting", {}).get("reason", "")) if statuses else ""
-
-    def pods_of(self, app: str) -> list[JsonObject]:
-        """The pods that a DaemonSet has now."""
-        path = f"/api/v1/namespaces/{self.namespace}/pods"
-        return self.cluster.client.items(path, labelSelector=f"app={app}")
-
-    def last_words(self, app: str) -> str:
-        """What a container of the DaemonSet said at its end; empty as long as none has ended."""
-        statuses = [one for pod in self.pods_of(app) for one in pod["status"].get("containerStatuses", [])]
-        states = [status[kind] for status in statuses for kind in ("state", "lastState")]
-        return "".join(state["terminated"].get("message", "") for state in states if "terminated" in state)
-
-    def logs(self, name: str) -> str:
-        return self.cluster.kubectl("logs", "--namespace", self.namespace, name).stdout
-
-    def enforce(self, standard: str) -> None:
-        """Let the namespace refuse pods that do not meet a Pod Security standard; returns when it does."""
-        labels = {"pod-security.kubernetes.io/enforce": standard}
-        client, path = self.cluster.client, f"/api/v1/namespaces/{self.namespace}"
-        client.patch(path, {"metadata": {"labels": labels}})
-        privileged = kubernetes_objects.pod("refused", privileged=True, allowPrivilegeEscalation=True)
-        polling.until(lambda: client.refusal(f"{path}/pods", privileged), f"{standard} is enforced")
-
-    def push(self, layout: Path, name: str) -> str:
-        """Put an image into the registry; its reference by digest under the name that all share."""
-        digest = self.images.client.push(layout, f"rig/{name}", "1")
-        return f"{self.images.named_host}/rig/{name}@{digest}"
-
-    def state(self) -> str:
-        """What the node's kernel says."""
-        return self.node.read("/sys/kernel/sched_ext/state")
-
-    def _status(self, name: str) -> JsonObject:
-        status: JsonObject = self.pod(name)["status"]
-        return status
+# what only a pod of the manager's own would need
+_OF_ITS_POD = {"Deployment", "Service"}
+_AGENTS = "sked-node"
+_AGENT_STARTS_S = 600  # an emulated node unpacks 84 MB and starts Python
 
 
 @pytest.fixture(scope="session")
-def fleet() -> Iterator[tuple[ControlPlane, Registry, Node]]:
+def fleet() -> Iterator[Fleet]:
     """A control plane, its registry, and one node with a 7.x kernel."""
     host_names.learn()
     with controlplane.running("e2e") as cluster, node.registry_for(cluster) as images:
@@ -99,9 +35,78 @@ def fleet() -> Iterator[tuple[ControlPlane, Registry, Node]]:
 
 
 @pytest.fixture
-def site(fleet: tuple[ControlPlane, Registry, Node]) -> Iterator[Site]:
+def site(fleet: Fleet) -> Iterator[Site]:
     """A namespace of the test's own, with the default service account in it."""
     cluster, images, only = fleet
     name = cluster.create_namespace()
     yield Site(cluster, images, only, name)
     cluster.client.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="module")
+def installed(fleet: Fleet) -> Iterator[Path]:
+    """What `make deploy` installs, but for the manager's own pod; a kubeconfig of its account."""
+    cluster, registry, only = fleet
+    objects = [each for each in installation.kustomized("default") if each["kind"] not in _OF_ITS_POD]
+    (agent,) = (each for each in objects if each["kind"] == "DaemonSet")
+    agent["spec"]["template"]["spec"]["containers"][0]["image"] = operatorimage.reference(registry)
+    of_agents = [each for each in objects if each["metadata"].get("namespace") == _AGENTS]
+    cluster.apply(*(each for each in objects if each not in of_agents), namespace=NAMESPACE)
+    cluster.apply(*of_agents, namespace=_AGENTS)
+    crds = ("crd/schedexts.sked.schedkit.io", "crd/schedextnodes.sked.schedkit.io")
+    cluster.kubectl("wait", "--for=condition=Established", *crds)
+    polling.until(
+        lambda: cluster.client.find(f"{REPORTS}/{only.name}"), "the agent reports", timeout_s=_AGENT_STARTS_S
+    )
+    yield installation.account_kubeconfig(cluster)
+    cluster.kubectl("delete", *crds, f"namespace/{NAMESPACE}", f"namespace/{_AGENTS}", timeout_s=180)
+
+
+@pytest.fixture(scope="module")
+def decoys(fleet: Fleet) -> Iterator[None]:
+    """What looks like the owner of the attached scheduler, and is not."""
+    guest = fleet[2].guest
+    ejected = guest.begin(f"exec '{binary('lingering')}'")
+    polling.until(lambda: fleet[2].read("/sys/kernel/sched_ext/state") == "enabled", "the decoy is attached")
+    guest.run("echo S > /proc/sysrq-trigger")
+    polling.until(lambda: fleet[2].read("/sys/kernel/sched_ext/state") == "disabled", "the decoy is ejected")
+    other = guest.begin(f"exec '{binary('tcp')}'")
+    yield
+    for each in (ejected, other):
+        assert not guest.has_ended(each), "a decoy that is gone deceives nobody"
+    guest.run("pkill -KILL -f scx_rig_lingering; pkill -KILL -f rig_tcp")
+
+
+@pytest.fixture(scope="module")
+def signed(fleet: Fleet) -> SignedImages:
+    """Somebody with a key, who signs images of the node's registry."""
+    folder = processes.run_folder("e2e-operator")
+    cosign = Cosign(3, folder / "cosign", ca_file=fleet[1].ca_file)
+    return SignedImages(fleet[1], cosign, cosign.new_key(), folder)
+
+
+@pytest.fixture
+def sked(fleet: Fleet, installed: Path, signed: SignedImages) -> Iterator[Manager]:
+    """The manager with the rights of its account, under rules that trust one key."""
+    rules = MountedRules(processes.run_folder("e2e-rules") / "rules")
+    rules.write(signed.rules("enforce"))
+    leading = ("--leader-elect", f"--namespace={NAMESPACE}")
+    trusting = (f"--trust-config={rules.folder}", f"--registry-ca={fleet[1].ca_file}", "--trust-interval=2")
+    since = fleet[0].audit_log.position()
+    with manager.running(fleet[0], "sked-native", *leading, *trusting, kubeconfig=installed) as running:
+        yield running
+    asked = list(fleet[0].audit(since=since, user=ACCOUNT))
+    assert asked
+    assert permissions.beyond(asked) == set()
+
+
+@pytest.fixture
+def stage(site: Site, installed: Path, signed: SignedImages) -> Iterator[Stage]:
+    """With a kernel that runs no scheduler, before and after."""
+    assert installed.exists()
+    stage = Stage(site, signed, SchedExts(site.cluster, site.namespace))
+    assert site.state() == "disabled"
+    yield stage
+    for each in stage.schedexts.every():
+        stage.schedexts.delete(each["metadata"]["name"])
+    stage.await_none()

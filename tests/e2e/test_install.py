@@ -24,7 +24,7 @@ from rig.registries.registry import Registry
 from rig.runtimes import images
 from rig.session import reporting
 
-from .conftest import Site
+from .sites import Site
 
 DEPLOYMENT = "deployment/sked-controller-manager"
 SAMPLE = ROOT / "config/samples/sked_v1_schedext.yaml"

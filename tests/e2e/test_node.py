@@ -17,7 +17,7 @@ from rig.registries import registry
 from rig.registries.distribution import Client
 from rig.runtimes import images
 
-from .conftest import Site
+from .sites import Site
 
 PULL_FAILED = {"ErrImagePull", "ImagePullBackOff"}
 

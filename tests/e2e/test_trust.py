@@ -20,7 +20,7 @@ from rig.runtimes import images
 from rig.session import reporting
 from rig.signatures.cosign import Cosign, Key
 
-from .conftest import Site
+from .sites import Site
 from .test_install import Memory, Operator
 
 _SCHEDEXTS = "/apis/sked.schedkit.io/v1/namespaces/default/schedexts"
