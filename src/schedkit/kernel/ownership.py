@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
 
-from schedkit.kernel import files, parsing, structops
+from schedkit.kernel import files, parsing, structops, watching
 from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading
 from schedkit.model.host.processes import Process
 
@@ -15,9 +16,14 @@ _BPF_FILES = frozenset({"anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inod
 _STRUCT_OPS_MAP = "26"
 _FIRST_NAMESPACE = "pid:[4026531836]"  # the number is the kernel's own constant
 _MAX_PROCESSES = 1 << 18
-# of all processes together: busy servers have some hundred thousand, and so many take us seconds; only the
-# names in the folder of one process are kept at a time
-_MAX_FILES = 1 << 22
+# busy servers have some hundred thousand open files, and so many take us seconds
+_MAX_FILES = 1 << 22  # of all processes together
+_MAX_FILES_OF_ONE = 1 << 20  # what a process may open, unless somebody raises the kernel's own limit
+_MAX_HELD = 4096  # struct_ops links and maps: there are a few
+# that of a link or a map has some hundred bytes; others have a line for each thing that the file watches, and
+# all have one for each lock: a process can make them as long as it likes
+_MAX_DESCRIPTION = 4096
+_OF_EVERY_FILE = frozenset({"pos", "flags", "mnt_id", "ino", "lock"})  # stands before all else
 _MAX_COMMAND = 200
 _MAX_ANCESTORS = 64
 
@@ -26,7 +32,7 @@ def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) 
     """Look into every process once; one that ends meanwhile is as if it had not been there."""
     scan = _scan(root / "proc")
     known = maps(root)
-    gaps = [*_blind_spots(root / "proc"), *scan.gaps, *([known.problem] if known.problem else [])]
+    gaps = [*_blind_spots(root / "proc"), *scan.gaps(), *([known.problem] if known.problem else [])]
     pids = {link.pid for link in scan.links} | {held.pid for held in scan.maps}
     processes = _processes(root / "proc", sorted(pids), gaps)
     return HeldObjects(
@@ -40,39 +46,64 @@ def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) 
     )
 
 
-class _Scan(NamedTuple):
-    link_ids: set[int]  # of links of any kind
-    links: list[HeldLink]
-    maps: list[HeldMap]
-    gaps: list[str]
+class _Scan:
+    """What processes hold; of what could not be seen no more is kept than is told."""
+
+    def __init__(self) -> None:
+        self.link_ids: set[int] = set()  # of links of any kind
+        self.links: dict[HeldLink, None] = {}  # in the order in which they were found
+        self.maps: dict[HeldMap, None] = {}
+        self.processes = self.files = 0
+        self.denied = self.first_denied = 0  # how many processes, and the first one
+        self.trouble = ""  # the first that is none of these
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is more than can be looked at."""
+        held = len(self.links) + len(self.maps)
+        return self.processes > _MAX_PROCESSES or self.files > _MAX_FILES or held > _MAX_HELD
+
+    def gaps(self) -> Iterator[str]:
+        """Why this may not be all; sentences."""
+        if self.trouble:
+            yield self.trouble
+        if self.denied:
+            others = f" and {self.denied - 1} more" if self.denied > 1 else ""
+            yield f"process {self.first_denied}{others} cannot be inspected: CAP_SYS_PTRACE is needed"
+        if self.is_full:
+            yield "there are too many processes and open files to inspect them all"
 
 
 def _scan(proc: Path) -> _Scan:
     """What all processes hold, as far as we may look and as long as there are not too many."""
-    scan, denied, files_left = _Scan(set(), [], [], []), [], _MAX_FILES
-    pids = _pids(proc, scan.gaps)
-    for pid in pids[:_MAX_PROCESSES]:
-        try:
-            opened = _open_files(f"{proc}/{pid}")
-            files_left -= len(opened.names)
-            if files_left < 0:
+    scan = _Scan()
+    try:
+        for pid in _pids(proc):
+            scan.processes += 1
+            if scan.is_full:
                 break
-            _take(scan, pid, _bpf_files(f"{proc}/{pid}", opened))
-        except PermissionError:
-            denied.append(pid)
-        except OSError as error:
-            if not files.is_gone(error):
-                scan.gaps.append(_unseen(pid, error))
-    scan.gaps.extend(_gaps(denied, is_cut_off=files_left < 0 or len(pids) > _MAX_PROCESSES))
+            _look_into(scan, pid, f"{proc}/{pid}")
+    except OSError as error:
+        scan.trouble = f"{proc} cannot be listed: {error.strerror}"
     return scan
 
 
-def _gaps(denied: list[int], *, is_cut_off: bool) -> Iterator[str]:
-    if denied:
-        others = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
-        yield f"process {denied[0]}{others} cannot be inspected: CAP_SYS_PTRACE is needed"
-    if is_cut_off:
-        yield "there are too many processes and open files to inspect them all"
+def _pids(proc: Path) -> Iterator[int]:
+    """One after the other: a list of all would be as long as somebody likes."""
+    with os.scandir(proc) as entries:
+        yield from (pid for each in entries if (pid := parsing.number(each.name)) is not None)
+
+
+def _look_into(scan: _Scan, pid: int, folder: str) -> None:
+    """Take what one process holds, or note that it could not be seen; one that ends holds nothing."""
+    try:
+        for description in _descriptions(scan, folder):
+            _take(scan, pid, description)
+    except PermissionError:
+        scan.denied, scan.first_denied = scan.denied + 1, scan.first_denied or pid
+    except OSError as error:
+        if not files.is_gone(error):
+            scan.trouble = scan.trouble or _unseen(pid, error)
 
 
 def _unseen(pid: int, error: OSError) -> str:
@@ -80,68 +111,94 @@ def _unseen(pid: int, error: OSError) -> str:
     return f"process {pid} could not be inspected: {error.strerror}"
 
 
-def _pids(proc: Path, gaps: list[str]) -> list[int]:
-    try:
-        return sorted(int(each.name) for each in proc.iterdir() if parsing.number(each.name) is not None)
-    except OSError as error:
-        gaps.append(f"{proc} cannot be listed: {error.strerror}")
-        return []
+def _descriptions(scan: _Scan, folder: str) -> Iterator[Mapping[str, str]]:
+    """What the kernel says about each open link and map of a process; raises `PermissionError`.
+
+    Root without CAP_SYS_PTRACE may see that a file is open, and not what it is.
+    """
+    opened, are_shown = _open_files(folder)
+    with opened as entries:
+        for count, entry in enumerate(entries, 1):
+            scan.files += 1
+            if count > _MAX_FILES_OF_ONE:
+                raise OSError(errno.EMFILE, f"it has more than {_MAX_FILES_OF_ONE:,} open files")
+            try:
+                if _may_be_of_bpf(folder, entry.name, are_shown=are_shown):
+                    yield describe(f"{folder}/fdinfo/{entry.name}")
+            except OSError as error:
+                if not files.is_gone(error):  # it was closed meanwhile
+                    raise
 
 
-class _OpenFiles(NamedTuple):
-    names: list[str]
-    are_shown: bool = True  # False: only their descriptions say what they are
+def _may_be_of_bpf(folder: str, name: str, *, are_shown: bool) -> bool:
+    if are_shown:
+        return os.readlink(f"{folder}/fd/{name}") in _BPF_FILES  # noqa: PTH115 - pathlib takes four times as long
+    return not watching.is_watching(int(Path(folder).name), int(name))
 
 
-def _open_files(folder: str) -> _OpenFiles:
-    """The open files of a process.
+def _open_files(folder: str) -> tuple[AbstractContextManager[Iterator[os.DirEntry[str]]], bool]:
+    """The open files of a process, and whether it is shown what they are, or only in their descriptions.
 
     CAP_SYS_PTRACE opens the descriptions of any process's files, but not the folder of another user's files:
     for that one would have to read every file of the machine (CAP_DAC_READ_SEARCH).
     """
     try:
-        return _OpenFiles(os.listdir(f"{folder}/fd"))  # noqa: PTH208 - pathlib takes four times as long
+        return os.scandir(f"{folder}/fd"), True
     except PermissionError:
-        return _OpenFiles(os.listdir(f"{folder}/fdinfo"), are_shown=False)  # noqa: PTH208 - as above
+        return os.scandir(f"{folder}/fdinfo"), False
 
 
-def _bpf_files(folder: str, opened: _OpenFiles) -> Iterator[str]:
-    """What the kernel says about each open link and map of a process; raises `PermissionError`.
+def describe(path: str) -> Mapping[str, str]:
+    """What the kernel says about an open link or map; empty: it is another kind of file.
 
-    Root without CAP_SYS_PTRACE may see that a file is open, and not what it is.
+    What is not told in the first lines is trouble: a process may have hidden its link behind locks.
     """
-    for name in opened.names:
-        try:
-            if not opened.are_shown or os.readlink(f"{folder}/fd/{name}") in _BPF_FILES:  # noqa: PTH115
-                yield Path(f"{folder}/fdinfo/{name}").read_text(errors="replace")
-        except OSError as error:
-            if not files.is_gone(error):  # it was closed meanwhile
-                raise
-
-
-def _take(scan: _Scan, pid: int, texts: Iterator[str]) -> None:
-    for text in texts:
-        link_id = parsing.number(parsing.fields(text).get("link_id"))
-        scan.link_ids.update(() if link_id is None else (link_id,))
-        link, held = parse_link(pid, text), parse_map(pid, text)
-        if link is not None and link not in scan.links:
-            scan.links.append(link)
-        if held is not None and held not in scan.maps:
-            scan.maps.append(held)
-
-
-def parse_link(pid: int, text: str) -> HeldLink | None:
-    """The struct_ops link that a file of fdinfo describes; None if it is anything else."""
+    text, is_whole = _beginning(path)
     fields = parsing.fields(text)
+    kind = next((name for name in fields if name not in _OF_EVERY_FILE), "")
+    if not is_whole and not _is_told(kind, fields):
+        raise OSError(errno.EFBIG, f"the kernel says too much about its open file {Path(path).name}")
+    return fields if kind in {"link_type", "map_type"} else {}
+
+
+def _is_told(kind: str, fields: Mapping[str, str]) -> bool:
+    """Whether that is all one must know."""
+    if kind == "link_type":
+        return "link_id" in fields and (fields[kind] != "struct_ops" or "map_id" in fields)
+    return "map_id" in fields if kind == "map_type" else bool(kind)
+
+
+def _beginning(path: str) -> tuple[str, bool]:
+    """The first lines of a file, and whether these are all."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(descriptor, _MAX_DESCRIPTION)
+    finally:
+        os.close(descriptor)
+    if len(content) < _MAX_DESCRIPTION:
+        return content.decode(errors="replace"), True
+    return content[: content.rfind(b"\n") + 1].decode(errors="replace"), False
+
+
+def _take(scan: _Scan, pid: int, fields: Mapping[str, str]) -> None:
+    link_id = parsing.number(fields.get("link_id"))
+    scan.link_ids.update(() if link_id is None else (link_id,))
+    if (link := parse_link(pid, fields)) is not None:
+        scan.links[link] = None
+    if (held := parse_map(pid, fields)) is not None:
+        scan.maps[held] = None
+
+
+def parse_link(pid: int, fields: Mapping[str, str]) -> HeldLink | None:
+    """The struct_ops link that a file of fdinfo describes; None if it is anything else."""
     link_id, map_id = parsing.number(fields.get("link_id")), parsing.number(fields.get("map_id"))
     if fields.get("link_type") != "struct_ops" or link_id is None or map_id is None:
         return None
     return HeldLink(pid, link_id, map_id)
 
 
-def parse_map(pid: int, text: str) -> HeldMap | None:
+def parse_map(pid: int, fields: Mapping[str, str]) -> HeldMap | None:
     """The struct_ops map that a file of fdinfo describes; None if it is anything else."""
-    fields = parsing.fields(text)
     map_id = parsing.number(fields.get("map_id"))
     if fields.get("map_type") != _STRUCT_OPS_MAP or map_id is None:
         return None

@@ -7,8 +7,9 @@ import re
 import resource
 import struct
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,9 @@ from schedkit.model.kernel.btf import Layout
 LINK = "pos:\t0\nflags:\t02000002\nlink_type:\tstruct_ops\nlink_id:\t{}\nprog_tag:\t0\nmap_id:\t{}\n"
 TRACING = "link_type:\ttracing\nlink_id:\t9\nprog_tag:\t0\nprog_id:\t40\nattach_type:\t24\n"
 MAP = "pos:\t0\nmap_type:\t{}\nkey_size:\t4\nvalue_size:\t576\nmap_id:\t{}\nfrozen:\t0\n"
+FILE = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t9\n"  # what the kernel says first about any file
+WATCHED = "tfd: {:8d} events:       19 data: {:16x}  pos:0 ino:1 sdev:f\n"
+LOCK = "lock:\t{0}: POSIX  ADVISORY  READ 77 00:10:9 {0} {0}\n"
 LINKS = frozenset({5, 9, 14})  # all that the kernel has
 STATUS = "Name:\t{}\nUmask:\t0022\nPid:\t{}\nPPid:\t{}\n"
 
@@ -221,6 +225,105 @@ def test_of_several_that_cannot_be_looked_into_one_is_named_and_the_others_are_c
         (gap,) = proc.gather().gaps
 
     assert re.match(r"process 7[789] and 2 more cannot be inspected: CAP_SYS_PTRACE", gap)
+
+
+def described(tmp_path: Path, *texts: str) -> str:
+    (tmp_path / "7").write_text("".join(texts))
+    return str(tmp_path / "7")
+
+
+def test_of_a_file_that_watches_thousands_of_others_the_beginning_is_read(tmp_path: Path) -> None:
+    """An agent has 64 MiB, and any process of its machine may have such a file."""
+    watched = (WATCHED.format(number, number) for number in range(100_000))
+    path = described(tmp_path, FILE, *watched)
+    tracemalloc.start()
+    try:
+        assert ownership.describe(path) == {}
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_open_files_of_a_process_are_never_all_in_memory(proc: Proc) -> None:
+    proc.add(77, "server")
+    for number in range(10_000):
+        (proc.root / f"proc/77/fd/{number}").symlink_to("socket:[1]")
+    proc.gather()  # whatever is made once
+    tracemalloc.start()
+    try:
+        proc.gather()
+        assert (
+            tracemalloc.get_traced_memory()[1] < 200_000
+        )  # a list of their names would have three times that
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_link_that_is_hidden_behind_locks_is_a_gap(proc: Proc) -> None:
+    proc.add(77, "scx_rusty")
+    locks = "".join(LOCK.format(number) for number in range(200))
+    proc.open(77, 4, "anon_inode:bpf_link", FILE + locks + LINK.format(5, 13))
+
+    (gap,) = proc.gather().gaps
+
+    assert gap == "process 77 could not be inspected: the kernel says too much about its open file 4"
+
+
+@pytest.mark.parametrize("locks", [0, 1, 20])
+def test_a_link_with_some_locks_is_found(tmp_path: Path, locks: int) -> None:
+    text = "".join(LOCK.format(number) for number in range(locks))
+    fields = ownership.describe(described(tmp_path, FILE, text, LINK.format(5, 13)))
+
+    assert ownership.parse_link(77, fields) == HeldLink(77, 5, 13)
+
+
+@pytest.mark.parametrize("size", range(3950, 4150, 7))
+@pytest.mark.parametrize("whole", [LINK.format(5, 13), MAP.format(26, 13)])
+def test_wherever_a_description_is_cut_off_nothing_is_hidden(tmp_path: Path, size: int, whole: str) -> None:
+    path = described(tmp_path, FILE, f"lock:\t{'x' * (size - 80)}\n", whole)
+    with suppress(OSError):  # that it could not be seen
+        fields = ownership.describe(path)
+        assert ownership.parse_link(7, fields) or ownership.parse_map(7, fields)
+
+
+def test_a_tracing_link_with_thousands_of_addresses_is_no_gap(tmp_path: Path) -> None:
+    head = "link_type:\tkprobe_multi\nlink_id:\t9\nkprobe_cnt:\t9000\n"
+    path = described(tmp_path, FILE, head, *(f"{each} ffffffff81000000 vfs_read\n" for each in range(9000)))
+
+    assert ownership.describe(path)["link_id"] == "9"
+
+
+def test_words_that_a_program_chose_are_no_link(tmp_path: Path) -> None:
+    """Rings show the names of their files."""
+    path = described(tmp_path, FILE, "SqMask:\t0x7\nUserFiles:\t1\n    0: x\n", LINK.format(99, 13))
+
+    assert ownership.describe(path) == {}
+
+
+def test_more_open_files_than_can_be_looked_at_are_a_gap(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "_MAX_FILES_OF_ONE", 100)
+    proc.add(77, "scx_rusty")
+    for number in range(100):
+        proc.open(77, number, "/dev/null")
+    assert proc.gather().gaps == ()
+    proc.open(77, 100, "anon_inode:bpf_link", LINK.format(5, 13))
+
+    (gap,) = proc.gather().gaps
+
+    assert gap == "process 77 could not be inspected: it has more than 100 open files"
+
+
+@pytest.mark.parametrize(("limit", "value"), [("_MAX_FILES", 3), ("_MAX_PROCESSES", 1), ("_MAX_HELD", 0)])
+def test_what_is_more_than_can_be_looked_at_is_a_gap(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    proc.add(77, "scx_rusty")
+    for number in range(4):
+        proc.open(77, number, "anon_inode:bpf_link", LINK.format(5, 13))
+    assert proc.gather().gaps == ()
+    monkeypatch.setattr(ownership, limit, value)
+
+    assert proc.gather().gaps == ("there are too many processes and open files to inspect them all",)
 
 
 LAYOUT = Layout(value_size=128, name_at=64, sub_cgroup_at=16)

@@ -137,8 +137,8 @@ TEXT_PARSERS: list[Callable[[str], object]] = [
     parsing.fields,
     parse_version,
     ownership.parse_cgroups,
-    lambda text: ownership.parse_link(1, text),
-    lambda text: ownership.parse_map(1, text),
+    lambda text: ownership.parse_link(1, parsing.fields(text)),
+    lambda text: ownership.parse_map(1, parsing.fields(text)),
 ]
 BYTE_PARSERS: list[Callable[[bytes], object]] = [
     parsing.config,
