@@ -75,7 +75,8 @@ class Agent:
         if time.monotonic() - self._looked_at > _STALE_S:
             yield f"the kernel was not looked at for {_STALE_S:.0f} s"
         if self._reporter.is_overdue:
-            yield "the API server has not taken the report"
+            refusal = self._reporter.refusal
+            yield "the API server has not taken the report" + (f": {refusal}" if refusal else "")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look and report, until told to stop."""

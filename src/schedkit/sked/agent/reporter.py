@@ -11,17 +11,26 @@ from contextlib import suppress
 import msgspec
 
 from schedkit.kube.direct import DirectClient
-from schedkit.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnavailableError
+from schedkit.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    UnavailableError,
+)
 from schedkit.kube.resources import Resource
 from schedkit.model.api.schedextnode import (
+    MAX_WORDS,
     OwnerReference,
     SchedExtNodeMeta,
     SchedExtNodeStatus,
 )
 from schedkit.model.node import pacing
+from schedkit.model.node.exits import bounded
 from schedkit.model.node.pacing import Pace
 from schedkit.sked.agent import journal
-from schedkit.sked.agent.identity import Place
+from schedkit.sked.agent.identity import Place, place_of_token
 from schedkit.sked.kinds import SCHEDEXT_NODES
 
 NOT_BACKED_UP = {"velero.io/exclude-from-backup": "true"}
@@ -58,6 +67,8 @@ class Reporter:
         self._wanted: SchedExtNodeStatus | None = None
         self._version = ""  # of the object; empty: there is none, or it is not known
         self._failures = 0
+        self._token: str | None = None  # the one that `place` is of; None: nothing was asked yet
+        self._refusal = ""
         self._news = asyncio.Event()
         self._read_again_at = time.monotonic() + _spread(read_again_s)
 
@@ -73,8 +84,14 @@ class Reporter:
             return True
         return pacing.is_overdue(self._pace, self._wanted, time.monotonic(), patience_s=PATIENCE_S)
 
+    @property
+    def refusal(self) -> str:
+        """Why the API server did not take the last report, in its own words; empty: it did not say."""
+        return self._refusal
+
     async def read(self) -> SchedExtNodeStatus | None:
         """What an earlier agent wrote; None: nothing."""
+        await self._follow_token()
         try:
             found = await self._call(self._client.get, _STORED, self._place.node)
         except NotFoundError:
@@ -94,8 +111,8 @@ class Reporter:
 
     def want(self, status: SchedExtNodeStatus) -> None:
         """Have the API server know that, soon."""
-        self._wanted = status
-        self._pace = pacing.wanted(self._pace, status, time.monotonic())
+        self._wanted = msgspec.structs.replace(status, node_uid=self._place.node_uid)
+        self._pace = pacing.wanted(self._pace, self._wanted, time.monotonic())
         self._news.set()
 
     async def run(self) -> None:
@@ -107,7 +124,7 @@ class Reporter:
             now = time.monotonic()
             due = pacing.next_write(self._pace, self._wanted, now)
             if due is not None and due <= now:
-                await self._write(self._wanted)
+                await self._write()
             elif now >= self._read_again_at:
                 await self._compare()
 
@@ -125,9 +142,11 @@ class Reporter:
                 async with asyncio.timeout(until - now):
                     await self._news.wait()
 
-    async def _write(self, status: SchedExtNodeStatus) -> None:
+    async def _write(self) -> None:
         self._pace = pacing.attempted(self._pace, time.monotonic())
         try:
+            await self._follow_token()
+            status = self._wanted or SchedExtNodeStatus()
             found = await self._put(status)
         except (ConflictError, AlreadyExistsError):
             await self._look_again()
@@ -137,8 +156,22 @@ class Reporter:
             else:
                 self._fail(error)  # also where the API server does not know of reports at all
         else:
-            self._version, self._failures = found.metadata.resource_version, 0
+            self._version, self._failures, self._refusal = found.metadata.resource_version, 0, ""
             self._pace = pacing.succeeded(self._pace, status)
+
+    async def _follow_token(self) -> None:
+        """A Node that was made anew under a living pod has another UID: a renewed token tells it."""
+        token, before = await self._client.connection.credentials.token(), self._token
+        self._token = token
+        if before in {None, token}:
+            return
+        place = place_of_token(token)
+        if place == self._place:
+            return
+        journal.say("warning", "node_made_anew", reason="the token is of another Node object of this name")
+        self._place = place
+        if self._wanted:
+            self.want(self._wanted)
 
     async def _put(self, status: SchedExtNodeStatus) -> _Stored:
         if not self._version:
@@ -184,13 +217,13 @@ class Reporter:
         self._failures += 1
         wait_s = max(_spread(retry_s), min(asked or 0.0, _MAX_ASKED_S))
         self._pace = pacing.failed(self._pace, time.monotonic(), retry_after_s=wait_s)
+        self._refusal = bounded(error.message, MAX_WORDS) if isinstance(error, ApiError) else ""
         if self._failures == 1:
             journal.say("warning", "report_not_written", reason=str(error))
 
     async def _call(self, ask: Callable[..., _Stored], *args: object) -> _Stored:
         """In a thread: the loop goes on, and can say that an answer is missing."""
-        token = await self._client.connection.credentials.token()
-        return await asyncio.to_thread(ask, *args, token=token)
+        return await asyncio.to_thread(ask, *args, token=self._token)
 
 
 def _understood(status: msgspec.Raw) -> SchedExtNodeStatus | None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rig.operator import reportstore
 from rig.operator.reportstore import TORN, Failure, ReportStore
+from schedkit.kube.access.config import Connection
+from schedkit.kube.access.credentials import TokenFile
 from schedkit.kube.direct import DirectClient
 from schedkit.model.api.schedextnode import NodeOwner, NodeOwnerKind, SchedExtNodeStatus
 from schedkit.sked.agent.identity import Place
@@ -293,3 +298,80 @@ def test_an_api_server_may_have_an_address_of_ipv6_alone() -> None:
         play(Running(store), do)
 
     assert store.asked == ["POST", "PATCH"]
+
+
+def token_of(node: str, uid: str, *, renewed: int = 0) -> str:
+    claims = {
+        "iat": renewed,
+        "kubernetes.io": {"node": {"name": node, "uid": uid}, "pod": {"uid": "pod-uid"}},
+    }
+    return f"e30.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode()}.c2ln"
+
+
+class Renewed(Running):
+    """A reporter whose token is in a file, as the kubelet renews it."""
+
+    def __init__(self, store: ReportStore, folder: Path) -> None:
+        super().__init__(store, read_again_s=0.05)
+        self.file = folder / "token"
+        self.renew(token_of("node-1", "node-uid"))
+        client = DirectClient(Connection(store.url, credentials=TokenFile(self.file)), "sked/1 agent")
+        self.reporter = Reporter(client, PLACE, read_again_s=0.05)
+
+    def renew(self, token: str) -> None:
+        new = self.file.with_suffix(".new")
+        new.write_text(token)
+        new.rename(self.file)
+
+
+@pytest.mark.parametrize("has_news", [True, False])
+def test_a_node_that_was_made_anew_is_reported_as_soon_as_the_token_names_it(
+    store: ReportStore, tmp_path: Path, has_news: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy compares both: with the old UID each report would be refused for ever."""
+    running = Renewed(store, tmp_path)
+
+    async def do(_: Running) -> None:
+        running.reporter.want(status(1))
+        await running.until(1)
+        running.renew(token_of("node-1", "new-uid"))
+        running.reporter.want(status(2 if has_news else 1))
+        await running.until_that(lambda: store.status("node-1")["nodeUID"] == "new-uid")
+        running.reporter.want(status(3))  # what is seen is about the node of the agent's start
+        await running.until(3)
+
+    play(running, do)
+
+    written = store.objects["node-1"]
+    assert [each["uid"] for each in written["metadata"]["ownerReferences"]] == ["new-uid"]
+    assert written["status"]["nodeUID"] == "new-uid"
+    assert capsys.readouterr().err.count("node_made_anew") == 1
+
+
+def test_a_token_that_was_merely_renewed_changes_nothing(
+    store: ReportStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = Renewed(store, tmp_path)
+
+    async def do(_: Running) -> None:
+        running.reporter.want(status(1))
+        await running.until(1)
+        running.renew(new := token_of("node-1", "node-uid", renewed=1))
+        await running.until_that(lambda: store.headers[-1]["authorization"] == f"Bearer {new}")
+
+    play(running, do)
+
+    assert store.asked.count("PATCH") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_why_a_report_is_refused_is_known_until_it_is_taken(store: ReportStore) -> None:
+    store.failures.append(Failure(403, "Forbidden"))
+
+    async def do(running: Running) -> None:
+        running.reporter.want(status(1))
+        await running.until_that(lambda: running.reporter.refusal == "Forbidden of the store")
+        await running.until(1)
+        assert running.reporter.refusal == ""
+
+    play(Running(store), do)
