@@ -15,6 +15,7 @@ from schedkit.model.host.processes import Hold
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import LogReading
 from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.model.node.dates import dated
 from schedkit.model.node.exits import untold, with_exit
 from schedkit.model.node.report import Look
 
@@ -41,11 +42,13 @@ class Watcher:
         self._exits: tuple[NodeExit, ...] = ()
         self._exits_since: dt.datetime | None = None
         self._told_seq = 0
+        self._told_at: dt.datetime | None = None  # what ended earlier was told; None: nobody knows
         self._earlier: SchedExtNodeStatus | None = None  # of an earlier agent, until the log is read
 
     def resume(self, before: SchedExtNodeStatus) -> None:
         """Go on with what an earlier agent of this boot has reported: the log may have forgotten it."""
         self._exits, self._exits_since, self._earlier = before.exits, before.exits_since, before
+        self._told_at = before.reported_at
 
     def look(self) -> Look:
         """What the kernel runs now, and every end of a scheduler that was seen."""
@@ -82,7 +85,7 @@ class Watcher:
         """Since when the ends are all there, if the log lost some lines that nobody had read."""
         if reading.lost_before_us is None:
             return
-        lost_until = self._date(reading.lost_before_us, now)
+        lost_until = dated(reading.lost_before_us, now, self._clock())
         reported_at = self._earlier.reported_at if self._earlier else None
         if reported_at is None or reported_at < lost_until:
             self._exits_since = lost_until
@@ -96,17 +99,12 @@ class Watcher:
         new = [each for each in reading.exits if each.seq > self._told_seq]
         self._told_seq = max((each.seq for each in new), default=self._told_seq)
         earlier, self._earlier = self._earlier, None
+        not_before, self._told_at = self._told_at, now
         if before is not None and _has_nothing_ended(before, kernel):
             return
         for each in untold(new, earlier.exits) if earlier else new:
-            self._exits = with_exit(self._exits, each, self._date(each.time_us, now))
-
-    def _date(self, log_us: int, now: dt.datetime) -> dt.datetime:
-        """A time of the log by this machine's clock; now, if the log has no times."""
-        if not log_us:
-            return now.replace(microsecond=0)
-        age_s = max(0.0, self._clock() - log_us / 1_000_000)
-        return (now - dt.timedelta(seconds=age_s)).replace(microsecond=0)
+            at = dated(each.time_us, now, self._clock(), not_before=not_before)
+            self._exits = with_exit(self._exits, each, at)
 
 
 def _is_same_attachment(one: KernelState, other: KernelState) -> bool:

@@ -169,10 +169,7 @@ def test_counters_of_the_kernel_are_new_at_each_look(node: Node) -> None:
 # Ends of schedulers
 
 
-def test_an_end_is_reported_with_its_date(node: Node) -> None:
-    node.says("enabled")
-    node.look()
-    node.says("disabled")
+def test_what_ended_before_the_agent_began_is_dated_by_the_log(node: Node) -> None:
     node.log += ended(990)
 
     look = node.look()
@@ -180,6 +177,45 @@ def test_an_end_is_reported_with_its_date(node: Node) -> None:
     (end,) = look.exits
     assert (end.ops, end.kind, end.task, end.log_time) == ("mini", 1026, "victim[458]", 990_000_000)
     assert end.time == (look.now - dt.timedelta(seconds=10)).replace(microsecond=0)
+
+
+@pytest.mark.parametrize("log_s", [400, 1600], ids=["the log's clock is slow", "the log's clock is fast"])
+def test_an_end_that_was_seen_is_dated_by_the_looks_around_it(node: Node, log_s: int) -> None:
+    """The log counts by a clock of its own: after months it is minutes away from this one."""
+    node.says("enabled")
+    earlier = node.look()
+    node.says("disabled")
+    node.log += ended(log_s)
+
+    later = node.look()
+
+    (end,) = later.exits
+    assert end.time is not None
+    assert earlier.now.replace(microsecond=0) <= end.time <= later.now
+
+
+def test_an_end_during_an_agents_absence_is_dated_after_the_earlier_report(node: Node) -> None:
+    reported = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=60)
+    node.watcher.resume(SchedExtNodeStatus(reported_at=reported))
+    node.log += ended(400)  # ten minutes ago, by a clock that is slow
+
+    (end,) = node.look().exits
+
+    assert end.time == reported.replace(microsecond=0)
+
+
+def test_an_end_whose_words_were_waited_for_is_dated_by_the_look_that_it_was_new_at(node: Node) -> None:
+    node.says("enabled")
+    node.look()
+    node.says("disabling")
+    node.log += ended(990)
+    waiting = node.look()
+    node.says("disabled")
+
+    (end,) = node.look().exits
+
+    assert end.time is not None
+    assert end.time <= waiting.now
 
 
 def test_an_end_is_told_once(node: Node) -> None:
