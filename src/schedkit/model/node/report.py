@@ -107,12 +107,14 @@ def owner(snapshot: Snapshot) -> NodeOwner:
 
 def _of_process(found: Owner, snapshot: Snapshot) -> NodeOwner:
     process = snapshot.proof.process
-    program = process.program if process else ""
-    is_ours = process is not None and place_of(process).driver == "containerd"
+    program, driver = (process.program, place_of(process).driver) if process else ("", "")
+    is_ours = driver == "containerd"  # the control group is named after schedctl's namespace there
     kind = (
         NodeOwnerKind.POD if found.pod_uid else NodeOwnerKind.SCHEDCTL if is_ours else NodeOwnerKind.FOREIGN
     )
-    named = found.pod_uid or found.container_id or found.service or program or f"process {found.pid}"
+    # whether schedctl started it, Podman alone knows
+    container = f"a container of Podman, {found.container_id}" if driver == "podman" else found.container_id
+    named = found.pod_uid or container or found.service or program or f"process {found.pid}"
     return NodeOwner(
         kind=kind,
         name=bounded(named, _MAX_NAME),

@@ -110,7 +110,7 @@ def reported(
             in_group(f"/machine.slice/libpod-{CONTAINER}.scope"),
             NodeOwner(
                 kind=NodeOwnerKind.FOREIGN,
-                name=CONTAINER,
+                name=f"a container of Podman, {CONTAINER}",
                 container_id=CONTAINER,
                 program="/usr/bin/scx_mini",
             ),
