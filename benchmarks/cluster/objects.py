@@ -15,8 +15,8 @@ from schedkit.model.api.schedext import (
     KIND,
     PLURAL,
     VERSION,
-    ObjectMeta,
     SchedExt,
+    SchedExtMeta,
     SchedExtSpec,
     SchedExtStatus,
 )
@@ -55,7 +55,7 @@ class Bodies:
     def __init__(self, namespace: str, name: str, group: str) -> None:
         self.name = name
         spec = SchedExtSpec(sched=IMAGE, node_selector={GROUP_LABEL: group})
-        meta = ObjectMeta(name=name, namespace=namespace, uid=_UID, generation=1)
+        meta = SchedExtMeta(name=name, namespace=namespace, uid=_UID, generation=1)
         schedext = SchedExt(metadata=meta, spec=spec)
         self.schedext = _encoded({"metadata": {"name": name}, "spec": spec})
         self._daemon_set = msgspec.json.encode(render(schedext))

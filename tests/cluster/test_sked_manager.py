@@ -19,6 +19,8 @@ from rig.operator.manager import IMAGE, Manager, SchedExts
 from schedkit import __version__
 
 NODES = 3
+NEEDS = "sked.schedkit.io/needs"
+HAND_EDIT = {"hostPID": True}  # of a field that sked puts back
 ALL_AT_ONCE = {"rollingUpdate": {"maxUnavailable": "100%"}}
 
 
@@ -243,6 +245,49 @@ def test_when_all_is_as_it_should_be_nothing_is_written(
         "it wrote something"
     )
     assert schedexts.status() == made["status"]
+
+
+def test_what_a_newer_manager_made_is_left_alone_until_the_word_is_gone(
+    schedexts: SchedExts, nowhere: dict[str, str]
+) -> None:
+    """As after the operator was rolled back."""
+    schedexts.create(nodeSelector=nowhere)
+    schedexts.await_reason("Deployed", "NoNodes")
+    theirs = {
+        "metadata": {"annotations": {NEEDS: "claims, pools"}},
+        "spec": {"template": {"spec": HAND_EDIT}},
+    }
+    edited = schedexts.edit_daemon_set(theirs)
+    told = schedexts.await_reason("Accepted", "NewerManagerNeeded")
+    assert told["status"] == "False"
+    assert "claims, pools" in told["message"]
+    assert "upgrade the operator" in told["message"]
+
+    schedexts.change(suspend=True)
+    polling.until(lambda: schedexts.condition("Accepted")["observedGeneration"] == 2, "the change is seen")
+    assert schedexts.daemon_set() is not None
+    assert _spec_of(schedexts.await_daemon_set()) == _spec_of(edited)
+    assert schedexts.condition("Ready")["status"] == "Unknown"
+
+    schedexts.annotate(**{NEEDS: "stop"})
+    schedexts.edit_daemon_set({"metadata": {"annotations": {NEEDS: None}}})
+    polling.until(
+        lambda: "does not know stop:" in schedexts.condition("Accepted")["message"],
+        "the SchedExt's own word is told",
+    )
+    schedexts.delete()
+    polling.until(lambda: schedexts.daemon_set() is None, "its owner takes the DaemonSet along")
+
+    schedexts.create("stopped", nodeSelector=nowhere, annotations={NEEDS: "stop"})
+    schedexts.await_reason("Accepted", "NewerManagerNeeded", "stopped")
+    assert schedexts.daemon_set("stopped") is None
+    schedexts.annotate("stopped", **{NEEDS: ""})
+    schedexts.await_daemon_set("stopped")
+
+
+def _spec_of(daemon_set: JsonObject) -> JsonObject:
+    spec: JsonObject = daemon_set["spec"]
+    return spec
 
 
 def test_a_daemon_set_of_somebody_else_is_never_taken_over_and_made_when_it_is_gone(

@@ -30,7 +30,7 @@ from schedkit.model.api.pods import (
     Terminated,
     Waiting,
 )
-from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.api.schedext import Annotations, SchedExt, SchedExtMeta, SchedExtSpec
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import CONTAINER, render
 from schedkit.model.deploy.verdicts import Trusted
@@ -50,13 +50,21 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def schedext(name: str = "scx", *, namespace: str = "default", generation: int = 1, **spec: Any) -> SchedExt:
-    meta = ObjectMeta(
+def schedext(
+    name: str = "scx",
+    *,
+    namespace: str = "default",
+    generation: int = 1,
+    needs: str = "",
+    **spec: Any,
+) -> SchedExt:
+    meta = SchedExtMeta(
         name=name,
         namespace=namespace,
         uid=f"{namespace}-{name}-uid",
         resource_version="10",
         generation=generation,
+        annotations=Annotations(needs=needs),
     )
     return SchedExt(metadata=meta, spec=SchedExtSpec(**{"sched": IMAGE, **spec}))
 

@@ -196,8 +196,11 @@ class SchedExts:
         self._path = f"/apis/sked.schedkit.io/v1/namespaces/{namespace}/schedexts"
         self._daemon_sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
 
-    def create(self, name: str = "scx", **spec: object) -> JsonObject:
-        kind = {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "metadata": {"name": name}}
+    def create(
+        self, name: str = "scx", *, annotations: dict[str, str] | None = None, **spec: object
+    ) -> JsonObject:
+        meta = {"name": name, "annotations": annotations or {}}
+        kind = {"apiVersion": "sked.schedkit.io/v1", "kind": "SchedExt", "metadata": meta}
         return self._client.create(self._path, {**kind, "spec": {"sched": IMAGE, **spec}})
 
     def change(self, name: str = "scx", **spec: object) -> JsonObject:

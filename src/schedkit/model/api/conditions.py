@@ -27,6 +27,7 @@ class Reason(StrEnum):
     OVERLAPPING = "Overlapping"  # accepted, but another SchedExt may want the same nodes
 
     # Accepted, Deployed and Ready
+    NEWER_MANAGER_NEEDED = "NewerManagerNeeded"  # a newer sked wrote what this one does not know: left alone
     NAME_TAKEN = "NameTaken"  # a DaemonSet of that name has another owner, or no owner
     OLD_DAEMON_SET = "OldDaemonSet"  # the DaemonSet of a deleted SchedExt of that name is not gone yet
     DAEMON_SET_REFUSED = "DaemonSetRefused"  # the API server, or a webhook it asks, refused the DaemonSet
@@ -97,6 +98,7 @@ class Reason(StrEnum):
 WARNINGS = frozenset(
     {
         Reason.OVERLAPPING,
+        Reason.NEWER_MANAGER_NEEDED,
         Reason.NAME_TAKEN,
         Reason.DAEMON_SET_REFUSED,
         Reason.NOT_ALLOWED,

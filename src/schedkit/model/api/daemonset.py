@@ -7,7 +7,7 @@ touched: a hand-added annotation, a DNS policy or an init container stays.
 from __future__ import annotations
 
 from schedkit.model.api.pod_fields import Affinity, EnvVar, LocalReference, Resources, Toleration
-from schedkit.model.api.schedext import ObjectMeta, UpdateStrategy
+from schedkit.model.api.schedext import Annotations, ObjectMeta, UpdateStrategy
 from schedkit.model.api.schema import ApiType
 
 
@@ -34,9 +34,10 @@ class OwnedMeta(ObjectMeta, frozen=True):
 
 
 class LabelledMeta(OwnedMeta, frozen=True):
-    """Identity, owners and labels of an object."""
+    """Identity, owners and labels of an object, and which features it needs of its manager."""
 
     labels: dict[str, str] = {}
+    annotations: Annotations = Annotations()
 
 
 class Capabilities(ApiType, frozen=True):

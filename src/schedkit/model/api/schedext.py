@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
+import msgspec
+
 from schedkit.model.api.pod_fields import (
     CLAIM_KEY,
     LABEL_KEY_RULE,
@@ -334,6 +336,21 @@ class ObjectMeta(ApiType, frozen=True):
     deletion_timestamp: datetime | None = None  # None: nobody deleted it
 
 
+NEEDS_KEY = f"{GROUP}/needs"
+
+
+class Annotations(ApiType, frozen=True):
+    """The one annotation that is read: others may be as long as the API server allows."""
+
+    needs: str = msgspec.field(default="", name=NEEDS_KEY)
+
+
+class SchedExtMeta(ObjectMeta, frozen=True):
+    """Identity of a SchedExt, and which features it needs of its manager."""
+
+    annotations: Annotations = Annotations()
+
+
 _NAME_RULE = Rule(
     "size(self.metadata.name) <= 63",
     "a SchedExt's name has at most 63 characters, because its pods carry it as a label: shorten it",
@@ -344,7 +361,7 @@ _NAME_RULE = Rule(
 class SchedExt(ApiType, frozen=True):
     """Runs a sched_ext scheduler on the nodes that the spec chooses, or on all nodes."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: SchedExtMeta = SchedExtMeta()
     spec: Annotated[SchedExtSpec, schema(required=True)] = SchedExtSpec()
     """Which scheduler to run, and where."""
     status: SchedExtStatus | None = None

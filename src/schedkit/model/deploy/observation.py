@@ -58,20 +58,22 @@ class Observation:
 def asks_the_same(old: SchedExt, new: SchedExt) -> bool:
     """Whether at most its status changed: then the DaemonSet stays as it is."""
     was, now = old.metadata, new.metadata
-    return (was.uid, was.generation, was.deletion_timestamp) == (
+    return (was.uid, was.generation, was.deletion_timestamp, was.annotations) == (
         now.uid,
         now.generation,
         now.deletion_timestamp,
+        now.annotations,
     )
 
 
 def is_written_the_same(old: DaemonSet, new: DaemonSet) -> bool:
     """Whether at most its status changed: then nobody has written what is ours."""
     was, now = old.metadata, new.metadata
-    same_owner = (was.uid, was.deletion_timestamp, was.owner_references, was.labels) == (
+    same_meta = (was.uid, was.deletion_timestamp, was.owner_references, was.labels, was.annotations) == (
         now.uid,
         now.deletion_timestamp,
         now.owner_references,
         now.labels,
+        now.annotations,
     )
-    return same_owner and old.spec == new.spec
+    return same_meta and old.spec == new.spec

@@ -13,6 +13,7 @@ import msgspec
 
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.deploy.admission import Vetted, case_of, question_about, vet
+from schedkit.model.deploy.needs import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation, Operations, differences, is_legacy
 from schedkit.model.deploy.render import render
@@ -87,6 +88,7 @@ class Decision:
     question: Question | None  # what the verifier has to find out, or to look at again; None: nothing
     write: DaemonSetWrite | None  # None: the DaemonSet stays as it is, and where there is none, none is made
     is_legacy: bool  # the pods are those of the Go sked, and do what the spec asks for
+    unknown_needs: tuple[str, ...] = ()  # why everything is left alone; empty: nothing is
 
     @property
     def changes_pods(self) -> bool:
@@ -107,7 +109,9 @@ def decide(observation: Observation) -> Decision:
     vetted = vet(case, changes_pods=as_it_is is None or as_it_is.changes_pods)
     # another draft is made only where a change comes with another name of the image
     draft = as_it_is if as_it_is and as_it_is.image == vetted.image else _draft(observation, vetted.image)
-    return Decision(vetted, question_about(case), _write(observation, vetted, draft), draft.is_legacy)
+    needs = unknown_needs(observation)
+    write = _write(observation, vetted, draft) if not needs else None
+    return Decision(vetted, question_about(case), write, draft.is_legacy, needs)
 
 
 def is_being_deleted(observation: Observation) -> bool:

@@ -35,6 +35,7 @@ class Situation:
 
 
 Check = Callable[[Situation], Finding | None]
+_MAX_WORDS_SHOWN, _LONGEST_WORD = 3, 63
 
 
 def assess(
@@ -63,6 +64,22 @@ def _with_unused_settings(finding: Finding, rules: Rules | None) -> Finding:
 
 
 # Accepted: can the spec be turned into a DaemonSet?
+
+
+def newer_manager_is_needed(evidence: Situation) -> Finding | None:
+    """Whoever does not know what was meant undoes nothing."""
+    needs = evidence.decision.unknown_needs
+    if not needs:
+        return None
+    words = f"a newer sked wrote this SchedExt or its DaemonSet, and this one does not know {_listed(needs)}"
+    return no(Reason.NEWER_MANAGER_NEEDED, f"{words}: nothing is changed; upgrade the operator")
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    """The first of them: users may write there what they want."""
+    shown = ", ".join(each[:_LONGEST_WORD] for each in words[:_MAX_WORDS_SHOWN])
+    rest = len(words) - _MAX_WORDS_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def old_one_is_in_the_way(evidence: Situation) -> Finding | None:
@@ -120,10 +137,21 @@ _OBSTACLES: tuple[Check, ...] = (
     it_may_not_run,
     daemon_set_was_refused,
 )
-ACCEPTED: tuple[Check, ...] = (*_OBSTACLES, nodes_may_be_contested, nothing_is_in_the_way)
+ACCEPTED: tuple[Check, ...] = (
+    newer_manager_is_needed,
+    *_OBSTACLES,
+    nodes_may_be_contested,
+    nothing_is_in_the_way,
+)
 
 
 # Deployed: have pods run everywhere for a while without a restart?
+
+
+def wanted_is_not_known(evidence: Situation) -> Finding | None:
+    """What runs there may be just what is wanted, or not."""
+    found = newer_manager_is_needed(evidence)
+    return unknown(found.reason, found.message) if found else None
 
 
 def nothing_should_run(evidence: Situation) -> Finding | None:
@@ -191,6 +219,7 @@ def pods_run_everywhere(evidence: Situation) -> Finding:
 
 
 DEPLOYED: tuple[Check, ...] = (
+    wanted_is_not_known,
     nothing_should_run,
     something_is_in_the_way,
     some_nodes_are_ill,
@@ -203,6 +232,12 @@ DEPLOYED: tuple[Check, ...] = (
 
 
 # Progressing: is something on its way?
+
+
+def everything_is_left_alone(evidence: Situation) -> Finding | None:
+    """Until a newer manager comes."""
+    found = newer_manager_is_needed(evidence)
+    return no(Reason.BLOCKED, found.message) if found else None
 
 
 def nothing_can_be_done(evidence: Situation) -> Finding | None:
@@ -246,6 +281,7 @@ def _on_its_way(check: Check) -> Check:
 
 
 PROGRESSING: tuple[Check, ...] = (
+    everything_is_left_alone,
     nothing_should_run,
     nothing_can_be_done,
     _on_its_way(change_is_not_seen_yet),
@@ -272,6 +308,8 @@ def _ready(evidence: Situation, deployed: Finding) -> Finding:
 
 def _without_reports(deployed: Finding) -> Finding:
     """Where no pod can run, no kernel runs it; elsewhere nobody knows."""
+    if deployed.status is ConditionStatus.UNKNOWN:
+        return deployed
     if deployed.status is ConditionStatus.TRUE or deployed.reason in _PODS_MAY_RUN:
         return unknown(Reason.NO_KERNEL_REPORTS, "no node reports what its kernel runs")
     return no(deployed.reason, deployed.message)
@@ -329,6 +367,7 @@ def kernels_run_it(evidence: Situation) -> Finding:
 
 
 READY: tuple[Check, ...] = (
+    wanted_is_not_known,
     nothing_should_run,
     something_is_in_the_way,
     no_pod_is_wanted,

@@ -12,6 +12,7 @@ import msgspec
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import SecurityContext
 from schedkit.model.api.pods import Event, Pod
+from schedkit.model.deploy.needs import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.report.kernel_table import ProvedState, proved_state, without_a_pod
@@ -108,8 +109,9 @@ class Survey:
 
 def survey(observation: Observation, *, is_changing: bool) -> Survey:
     """`is_changing`: the DaemonSet is about to be written, so what is seen of it is out of date."""
-    daemon_set = observation.daemon_set
-    if daemon_set is None or not observation.is_ours or observation.schedext.spec.suspend:
+    daemon_set, is_left_alone = observation.daemon_set, bool(unknown_needs(observation))
+    is_suspended = observation.schedext.spec.suspend and not is_left_alone
+    if daemon_set is None or not observation.is_ours or is_suspended:
         return Survey(observation, is_current=not is_changing)
     seen = daemon_set.status
     is_current = (
@@ -118,7 +120,8 @@ def survey(observation: Observation, *, is_changing: bool) -> Survey:
         and daemon_set.is_seen_by_its_controller
     )
     outdated = max(0, seen.desired_number_scheduled - seen.updated_number_scheduled) if is_current else 0
-    wanted = SECURITY[observation.schedext.spec.security_profile] if is_current and not outdated else None
+    is_known = is_current and not outdated and not is_left_alone
+    wanted = SECURITY[observation.schedext.spec.security_profile] if is_known else None
     pods = _newest_per_node(observation.own_pods)
     newest = _newest_template(pods) if seen.updated_number_scheduled else ""
     return Survey(observation, pods, wanted, seen.desired_number_scheduled, outdated, is_current, newest)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedkit.model.api.daemonset import DaemonSet, Volume
 from schedkit.model.api.pod_fields import Resources
-from schedkit.model.api.schedext import HostMount, ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.api.schedext import HostMount, SchedExt, SchedExtMeta, SchedExtSpec
 from schedkit.model.deploy.patch import Operation, differences
 from schedkit.model.deploy.quantities import amount
 from schedkit.model.deploy.render import render
@@ -20,7 +20,7 @@ CONTAINER = "/spec/template/spec/containers/0"
 
 
 def daemon_set(**spec: Any) -> DaemonSet:  # noqa: ANN401 - any field of the spec
-    meta = ObjectMeta(name="x", namespace="default", uid="uid-1")
+    meta = SchedExtMeta(name="x", namespace="default", uid="uid-1")
     return render(SchedExt(metadata=meta, spec=SchedExtSpec(**{"sched": "x:v1", **spec})))
 
 

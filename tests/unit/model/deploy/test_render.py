@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rig.cluster.nodelabels import node_labels, term_matches, terms
 from schedkit.model.api.pod_fields import CLAIM_KEY, NodeSelectorTerm
-from schedkit.model.api.schedext import ObjectMeta, SchedExt, SchedExtSpec
+from schedkit.model.api.schedext import SchedExt, SchedExtMeta, SchedExtSpec
 from schedkit.model.deploy.claims import claim_value, open_terms
 from schedkit.model.deploy.render import legacy_template, render, render_template
 from schedkit.model.images import grammar
@@ -30,7 +30,7 @@ IMAGE = "ghcr.io/schedkit/scheds/scx_rusty:latest"
 
 
 def schedext(**spec: Any) -> SchedExt:  # noqa: ANN401 - any field of the spec
-    meta = ObjectMeta(name="scx-rusty", namespace="default", uid="uid-1")
+    meta = SchedExtMeta(name="scx-rusty", namespace="default", uid="uid-1")
     return SchedExt(metadata=meta, spec=SchedExtSpec(**{"sched": IMAGE, **spec}))
 
 
