@@ -357,6 +357,19 @@ def no_kernel_runs_it(evidence: Situation) -> Finding | None:
     return answer(worst.reason, _told(evidence, worst))
 
 
+def kernels_run_an_older_one(evidence: Situation) -> Finding | None:
+    """What the spec asked for before its last change, which is still on its way to these nodes."""
+    older = evidence.fleet.outdated_kernels
+    if not older:
+        return None
+    where = f"{len(older)} of {evidence.size}, such as {older[0].node}"
+    words = f"the kernels of {where}, run the scheduler of a pod from before the last change"
+    strategy = evidence.observation.schedext.spec.update_strategy
+    is_by_hand = strategy is not None and strategy.type == "OnDelete"
+    advice = ": delete these pods, because updateStrategy is OnDelete" if is_by_hand else ""
+    return no(Reason.ROLLING_OUT, words + advice)
+
+
 def kernels_run_it(evidence: Situation) -> Finding:
     """When no check found anything."""
     excused = len(evidence.fleet.unattached)
@@ -374,6 +387,7 @@ READY: tuple[Check, ...] = (
     kernels_lack_it,
     kernels_are_not_known,
     no_kernel_runs_it,
+    kernels_run_an_older_one,
     kernels_run_it,
 )
 

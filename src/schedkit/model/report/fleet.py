@@ -56,6 +56,13 @@ class Fleet:
         return [each for each in self.kernels if each.bucket is not Bucket.ATTACHED]
 
     @property
+    def outdated_kernels(self) -> list[ProvedState]:
+        """Nodes that count, and whose kernel runs the scheduler of a pod of an older template, by name."""
+        attached = (each for each in self.kernels if each.bucket is Bucket.ATTACHED)
+        older = (each for each in attached if not each.is_updated and not each.is_excused)
+        return sorted(older, key=lambda each: each.node)
+
+    @property
     def image(self) -> str:
         """What runs on most nodes; of equally many the first by name, so that it does not flap."""
         images = Counter(node.image for node in self.nodes if node.image)

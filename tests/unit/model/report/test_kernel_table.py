@@ -31,9 +31,10 @@ from schedkit.model.api.daemonset import OwnerReference
 from schedkit.model.api.nodes import NodeSpec
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
 from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
-from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus
+from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus, UpdateStrategy
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
+from schedkit.model.deploy.render import legacy_template
 from schedkit.model.report.kernel_table import ProvedState, proved_state
 from schedkit.model.report.node_checks import Bucket, node_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
@@ -564,6 +565,7 @@ def ready(seen: Observation, sights: Sights | None) -> tuple[str, str, str]:
 
 DOWN = sight(attached(), node=node(ready=False), silent_since=ago(600))
 DELETED = sight(attached(), node=node(deletion_timestamp=ago(5)), silent_since=ago(600))
+LEAVING = sight(attached(), node=node(ready=False), silent_since=ago(60))
 JOINING = sight(None, has_agent=False, joined_at=ago(10))
 INELIGIBLE = sight(report(state="absent", eligible=Eligibility.NO, findings=NO_BTF))
 EJECTED = sight(report(exits=(STALL,)))
@@ -598,6 +600,69 @@ STARTING = sight(report(), unattached_since=ago(5))
 )
 def test_ready_is_about_nodes_that_can_answer(sights: Sights, answer: str, reason: str) -> None:
     assert ready(*on_nodes(**sights))[:2] == (answer, reason)
+
+
+@pytest.mark.parametrize(
+    ("updated", "templates", "beside", "answer"),
+    [
+        pytest.param(0, ("1", "1"), GOOD, ("False", "RollingOut"), id="nothing is replaced yet"),
+        pytest.param(1, ("1", "2"), GOOD, ("False", "RollingOut"), id="one is replaced"),
+        pytest.param(2, ("2", "2"), GOOD, ("True", "Attached"), id="all are replaced"),
+        pytest.param(
+            2, ("1", "2"), GOOD, ("True", "Attached"), id="by the controller's word all are as asked"
+        ),
+        pytest.param(1, ("2", "1"), LEAVING, ("True", "Attached"), id="the old one is on a node that leaves"),
+        pytest.param(1, ("1", "2"), EJECTED, ("False", "Ejected"), id="an eject is worse"),
+    ],
+)
+def test_ready_waits_until_a_change_has_reached_every_node_that_can_answer(
+    updated: int, templates: tuple[str, str], beside: Sight, answer: tuple[str, str]
+) -> None:
+    asked, sights = schedext(), on_nodes(a=GOOD, b=beside)[1]
+    pods = [placed(name, template=each) for name, each in zip("ab", templates, strict=True)]
+    seen = observation(asked, *pods, daemon_set=daemon_set(asked, desired=2, updated=updated))
+
+    assert ready(seen, sights)[:2] == answer
+
+
+def test_ready_is_not_true_before_a_change_is_written_and_its_controller_has_seen_it() -> None:
+    before, asked = schedext(), schedext(sched="ghcr.io/schedkit/scx_lavd:v1", generation=2)
+    sights = on_nodes(a=GOOD)[1]
+    about_to_be_written = observation(asked, placed("a"), daemon_set=daemon_set(before))
+    not_seen = observation(asked, placed("a"), daemon_set=daemon_set(asked, generation=2))
+
+    assert ready(about_to_be_written, sights)[:2] == ("False", "RollingOut")
+    assert ready(not_seen, sights)[:2] == ("False", "RollingOut")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "advice"),
+    [(None, False), (UpdateStrategy(), False), (UpdateStrategy(type="OnDelete"), True)],
+)
+def test_who_replaces_pods_by_hand_is_told_to(strategy: UpdateStrategy | None, advice: bool) -> None:
+    asked, sights = schedext(update_strategy=strategy), on_nodes(a=GOOD, b=GOOD)[1]
+    pods = [placed(name, template=each) for name, each in zip("ab", "21", strict=True)]
+    message = ready(observation(asked, *pods, daemon_set=daemon_set(asked, desired=2, updated=1)), sights)[2]
+
+    assert message.startswith(
+        "the kernels of 1 of 2 nodes, such as b, run the scheduler of a pod from before"
+    )
+    assert ("delete these pods" in message) == advice
+
+
+def test_pods_of_the_go_sked_are_up_to_date_until_the_spec_changes() -> None:
+    asked, sights = schedext(), on_nodes(a=GOOD)[1]
+    made, template = daemon_set(asked), legacy_template(asked)
+    assert template is not None
+    legacy = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, template=template))
+    status = status_of(observation(asked, placed("a"), daemon_set=legacy), sights)
+
+    assert {each.type: (each.status, each.reason) for each in status.conditions}["Ready"] == (
+        "True",
+        "Attached",
+    )
+    assert status.nodes is not None
+    assert status.nodes.updated == 1
 
 
 def test_ready_says_how_many_and_names_one() -> None:
