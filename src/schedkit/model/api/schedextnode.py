@@ -104,6 +104,10 @@ class NodeExit(ApiType, frozen=True):
     """When the first of these ends happened, by the node's clock."""
     time: datetime | None = None
     """When the last of these ends happened, by the node's clock."""
+    owner: Annotated[str, schema(maxLength=16)] = ""
+    """Whose scheduler ended: a kind of owner, proved before the end; empty if the agent had not seen it."""
+    pod_uid: Annotated[str, schema(maxLength=64)] = ""
+    """UID of the pod whose scheduler ended."""
     log_time: Annotated[int, schema(minimum=0)] = 0
     """When the last of these ends happened, in microseconds of the kernel's log."""
 

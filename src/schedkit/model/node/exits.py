@@ -9,30 +9,39 @@ from collections.abc import Sequence
 import msgspec
 
 from schedkit.model.api.conditions import legible
-from schedkit.model.api.schedextnode import MAX_EXITS, MAX_OPS, MAX_WORDS, NodeExit
+from schedkit.model.api.schedextnode import MAX_EXITS, MAX_OPS, MAX_WORDS, NodeExit, NodeOwner, NodeOwnerKind
 from schedkit.model.kernel.log import Exit, ExitKind
 
 _TASK = re.compile(r"^(?P<task>\S.{0,47}\[\d{1,10}\]) failed to run for ")
 _MAX_TOLD = 512  # more than a log holds
+_NOT_SEEN = NodeOwner()
 
 
-def with_exit(exits: tuple[NodeExit, ...], ended: Exit, at: dt.datetime) -> tuple[NodeExit, ...]:
-    """The list with one more end: the same as the last one is counted there, with both times."""
+def with_exit(
+    exits: tuple[NodeExit, ...], ended: Exit, at: dt.datetime, whose: NodeOwner = _NOT_SEEN
+) -> tuple[NodeExit, ...]:
+    """The list with one more end: one of the same cause as the last is counted there, with both times."""
     entry = NodeExit(
         ops=bounded(ended.ops, MAX_OPS),
         kind=int(ended.kind),
         reason=bounded(ended.reason, 128),
         message=bounded(ended.message, MAX_WORDS),
         task=task_of(ended),
+        owner=whose.kind.value if whose.kind is not NodeOwnerKind.UNKNOWN else "",
+        pod_uid=whose.pod_uid,
         first_time=at,
         time=at,
         log_time=ended.time_us,
     )
-    if not exits or (exits[-1].ops, exits[-1].kind) != (entry.ops, entry.kind):
+    if not exits or _cause(exits[-1]) != _cause(entry):
         return (*exits, entry)[-MAX_EXITS:]
     last = exits[-1]
     merged = msgspec.structs.replace(entry, count=last.count + 1, first_time=last.first_time)
     return (*exits[:-1], merged)
+
+
+def _cause(ended: NodeExit) -> tuple[object, ...]:
+    return ended.ops, ended.kind, ended.owner, ended.pod_uid
 
 
 def task_of(ended: Exit) -> str:

@@ -15,6 +15,7 @@ from schedkit.model.host.processes import Hold
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import LogReading
 from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.model.node.attachments import Attachments, ended_owner, reported_attachment, with_attachment
 from schedkit.model.node.dates import dated
 from schedkit.model.node.exits import untold, with_exit
 from schedkit.model.node.report import Look
@@ -43,18 +44,22 @@ class Watcher:
         self._exits_since: dt.datetime | None = None
         self._told_seq = 0
         self._told_at: dt.datetime | None = None  # what ended earlier was told; None: nobody knows
+        self._attached: Attachments = ()
         self._earlier: SchedExtNodeStatus | None = None  # of an earlier agent, until the log is read
 
     def resume(self, before: SchedExtNodeStatus) -> None:
         """Go on with what an earlier agent of this boot has reported: the log may have forgotten it."""
         self._exits, self._exits_since, self._earlier = before.exits, before.exits_since, before
         self._told_at = before.reported_at
+        self._attached = reported_attachment(before)
 
     def look(self) -> Look:
         """What the kernel runs now, and every end of a scheduler that was seen."""
         # what ended between two readings of the log shows in the states before the one and after the other
         before, before_log = self._before_log, sysfs.read(self._root)
         reading = self._log.look()
+        if self._snapshot is not None:
+            self._attached = with_attachment(self._attached, self._snapshot)
         self._snapshot = self._look_at_kernel()
         now = dt.datetime.now(dt.UTC)
         if not reading.problem:
@@ -85,6 +90,7 @@ class Watcher:
         """Since when the ends are all there, if the log lost some lines that nobody had read."""
         if reading.lost_before_us is None:
             return
+        self._attached = ()  # an end may have been among them
         lost_until = dated(reading.lost_before_us, now, self._clock())
         reported_at = self._earlier.reported_at if self._earlier else None
         if reported_at is None or reported_at < lost_until:
@@ -104,7 +110,8 @@ class Watcher:
             return
         for each in untold(new, earlier.exits) if earlier else new:
             at = dated(each.time_us, now, self._clock(), not_before=not_before)
-            self._exits = with_exit(self._exits, each, at)
+            whose, self._attached = ended_owner(self._attached, each.ops)
+            self._exits = with_exit(self._exits, each, at, whose)
 
 
 def _is_same_attachment(one: KernelState, other: KernelState) -> bool:

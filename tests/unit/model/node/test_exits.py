@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.api.schedextnode import MAX_EXITS, NodeExit
+from schedkit.model.api.schedextnode import MAX_EXITS, NodeExit, NodeOwner, NodeOwnerKind
 from schedkit.model.kernel.log import Exit, ExitKind
 from schedkit.model.node.exits import task_of, untold, with_exit
 
@@ -136,3 +136,16 @@ def test_without_times_equal_ends_are_told_once_each() -> None:
 
     assert len(untold([same] * 5, reported([same] * 3))) == 2
     assert len(untold([same] * 3, reported([same] * 3))) == 0
+
+
+def test_ends_of_different_owners_are_counted_apart() -> None:
+    one, other = (NodeOwner(kind=NodeOwnerKind.POD, pod_uid=uid) for uid in ("one", "other"))
+    exits: tuple[NodeExit, ...] = ()
+    for whose in (one, one, other, NodeOwner()):
+        exits = with_exit(exits, end(), AT, whose)
+
+    assert [(each.owner, each.pod_uid, each.count) for each in exits] == [
+        ("Pod", "one", 2),
+        ("Pod", "other", 1),
+        ("", "", 1),
+    ]

@@ -11,7 +11,7 @@ import pytest
 
 from schedkit.kernel import sysfs
 from schedkit.kernel.syslog import Syslog
-from schedkit.model.api.schedextnode import NodeExit, SchedExtNodeStatus
+from schedkit.model.api.schedextnode import NodeExit, NodeOwner, NodeOwnerKind, SchedExtNodeStatus
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
@@ -39,6 +39,7 @@ class Node:
         self.problem: OSError | None = None
         self.then: Callable[[], None] = lambda: None  # happens after each reading of the log
         self.hold = Hold.LINK
+        self.cgroups: tuple[str, ...] = ()
         self.walks = 0
         (root / "sys/kernel/sched_ext/root").mkdir(parents=True)
         self.says("disabled", seq=0)
@@ -73,7 +74,7 @@ class Node:
         kernel = sysfs.read(root)
         if kernel.state is not State.ENABLED:
             return Snapshot(kernel)
-        process = Process(HOLDER) if self.hold is Hold.LINK else None
+        process = Process(HOLDER, cgroups=self.cgroups) if self.hold is Hold.LINK else None
         return Snapshot(kernel, Proof(self.hold, process))
 
     def look(self) -> Look:
@@ -216,6 +217,60 @@ def test_an_end_whose_words_were_waited_for_is_dated_by_the_look_that_it_was_new
 
     assert end.time is not None
     assert end.time <= waiting.now
+
+
+FIRST, SECOND = "0" * 8 + "-0000-0000-0000-" + "1" * 12, "0" * 8 + "-0000-0000-0000-" + "2" * 12
+
+
+def pod(uid: str) -> tuple[str, ...]:
+    return (f"/kubepods.slice/kubepods-pod{uid.replace('-', '_')}.slice/cri-containerd-{'c' * 64}.scope",)
+
+
+def test_an_end_names_the_pod_that_was_proved_to_own_the_scheduler(node: Node) -> None:
+    """Both run the same scheduler: the second is a decoy."""
+    node.cgroups = pod(FIRST)
+    node.says("enabled")
+    node.look()
+    node.says("disabled")
+    node.log += ended(10)
+    first = node.look().exits
+    node.cgroups = pod(SECOND)
+    node.says("enabled", seq=2)
+    node.look()
+    node.says("disabled", seq=2)
+    node.log += ended(20)
+
+    assert [(each.owner, each.pod_uid) for each in first] == [("Pod", FIRST)]
+    assert [(each.pod_uid, each.count) for each in node.look().exits] == [(FIRST, 1), (SECOND, 1)]
+
+
+def test_what_came_and_went_between_two_looks_is_nobodys(node: Node) -> None:
+    node.cgroups = pod(FIRST)
+    node.says("enabled")
+    node.look()
+    node.says("disabled", seq=2)
+    node.log += [*ended(10), *ended(11)]
+
+    assert [(each.owner, each.pod_uid) for each in node.look().exits] == [("Pod", FIRST), ("", "")]
+
+
+def test_an_end_while_no_agent_ran_is_of_whom_the_earlier_one_named(node: Node) -> None:
+    owner = NodeOwner(kind=NodeOwnerKind.POD, pod_uid=FIRST)
+    node.watcher.resume(SchedExtNodeStatus(state="enabled", ops="mini", enable_seq=1, owner=owner))
+    node.says("disabled")
+    node.log += ended(10)
+
+    assert [(each.owner, each.pod_uid) for each in node.look().exits] == [("Pod", FIRST)]
+
+
+def test_an_end_that_may_have_been_lost_leaves_the_next_one_without_an_owner(node: Node) -> None:
+    node.cgroups = pod(FIRST)
+    node.says("enabled")
+    node.look()
+    node.says("disabled", seq=2)
+    node.log[:] = ["<5>[   19.000000] something else", *ended(20)]
+
+    assert [each.pod_uid for each in node.look().exits] == [""]
 
 
 def test_an_end_is_told_once(node: Node) -> None:
