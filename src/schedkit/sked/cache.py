@@ -123,6 +123,7 @@ class Cluster:
             silent_since=since.see(Wait.AGENT, node, is_silent, now) if node else None,
             joined_at=since.known(Wait.JOINING, node),
             unattached_since=since.see(Wait.ATTACHMENT, pod.metadata.uid, run, now),
+            has_neighbour=self._has_neighbour(pod),
             owner=owner,
             stranger_since=since.see(Wait.STRANGER, node, _stranger(report, owner), now),
         )
@@ -132,6 +133,13 @@ class Cluster:
         uid = report.owner.pod_uid if report else ""
         pods = self.pods.store.by("node", node) if uid else ()
         return next((each for each in pods if each.metadata.uid == uid), None)
+
+    def _has_neighbour(self, pod: Pod) -> bool:
+        """Whether a pod of another DaemonSet of ours is on its node."""
+        node = pod.spec.node_name
+        return bool(node) and any(
+            each.metadata.controller != pod.metadata.controller for each in self.pods.store.by("node", node)
+        )
 
     def schedexts_on(self, node: str) -> set[Key]:
         """Those that have a pod on the node: its DaemonSet has the SchedExt's name."""

@@ -14,6 +14,7 @@ from rig.builders.reports import agent, attached, node, of_pod, report, served
 from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.kube.resources import Key, key_of
+from schedkit.model.api.daemonset import OwnerReference
 from schedkit.sked.cache import Cluster
 
 PLACED = pod(container=running(60))
@@ -42,6 +43,24 @@ def test_a_sight_has_all_that_is_known_of_the_node() -> None:
         assert (seen.node, seen.report, seen.owner) == (node(), attached(), PLACED)
         assert seen.has_agent
         assert (seen.silent_since, seen.unattached_since, seen.stranger_since) == (None, None, None)
+
+    on_a_cluster(scene)
+
+
+def test_a_pod_of_another_daemon_set_on_the_node_is_a_neighbour_and_a_former_one_of_the_same_is_none() -> (
+    None
+):
+    def scene(cluster: Cluster) -> None:
+        former = msgspec.structs.replace(PLACED.metadata, name="former", uid="former")
+        cluster.pods.store.put(PLACED)
+        cluster.pods.store.put(msgspec.structs.replace(PLACED, metadata=former))
+        assert not cluster.look(PLACED, NOW).has_neighbour
+
+        owner = OwnerReference(kind="DaemonSet", name="theirs", uid="theirs", controller=True)
+        other = msgspec.structs.replace(former, name="theirs", uid="theirs", owner_references=(owner,))
+        cluster.pods.store.put(msgspec.structs.replace(PLACED, metadata=other))
+        assert cluster.look(PLACED, NOW).has_neighbour
+        assert not cluster.look(pod("node-2", running(60)), NOW).has_neighbour
 
     on_a_cluster(scene)
 

@@ -227,15 +227,26 @@ def words_of_eject(ended: NodeExit) -> str:
 
 
 def _last_end(evidence: Evidence) -> NodeExit | None:
-    """How the last scheduler since the pod's start ended, if none is attached or about to be; None: none did.
+    """How the pod's scheduler last ended, if none is attached or about to be; None: it did not.
 
     Both moments are by the node's own clock. An eject before the pod's start was another pod's.
     """
     report, started = evidence.report, evidence.pod.status.start_time
-    if report is None or report.state in {"enabled", "enabling"} or not report.exits or started is None:
+    if report is None or report.state in {"enabled", "enabling"} or started is None:
         return None
-    ended = report.exits[-1]
-    return ended if ended.time is not None and ended.time >= started else None
+    ends = (each for each in reversed(report.exits) if each.time is not None and each.time >= started)
+    return next((each for each in ends if _is_its_own(evidence, each)), None)
+
+
+def _is_its_own(evidence: Evidence, ended: NodeExit) -> bool:
+    """Whether the pod's scheduler ended: what is said to another's end may name what is another's.
+
+    Where nobody saw whose it was, as with agents that do not look for it, it is the pod's if no other pod of
+    sked has been on the node.
+    """
+    if ended.owner:
+        return ended.pod_uid == evidence.pod.metadata.uid != ""
+    return not evidence.sight.has_neighbour
 
 
 # When there is no good report, or nothing is attached

@@ -29,6 +29,7 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
     joined_at: datetime | None = None  # when it was first seen; None: it was there before the manager
     # since when the pod's container has run without being attached; None: it is attached, or does not run
     unattached_since: datetime | None = None
+    has_neighbour: bool = False  # whether a pod of another SchedExt is on the node
     owner: Pod | None = None  # the pod of ours that owns what the kernel runs; None: it is none that is known
     # since when the report names a pod that is not known; None: it does not
     stranger_since: datetime | None = None

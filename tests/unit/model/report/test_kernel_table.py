@@ -464,6 +464,40 @@ def test_pod_node_and_report_together(on: Pod, seen: Sight, bucket: str, reason:
     assert (found.bucket, found.reason) == (bucket, reason)
 
 
+OURS: dict[str, Any] = {"owner": "Pod", "pod_uid": "node-1-pod"}
+THEIRS: dict[str, Any] = {"owner": "Pod", "pod_uid": "their-pod", "message": "secret[7] failed to run for 5s"}
+FOREIGN: dict[str, Any] = {"owner": "Foreign", "message": "by hand"}
+
+
+@pytest.mark.parametrize(
+    ("exits", "has_neighbour", "reason"),
+    [
+        pytest.param((ended(1026, **OURS),), True, "Ejected", id="its own, beside another pod"),
+        pytest.param((ended(1026, **THEIRS),), True, "Attaching", id="another tenant's"),
+        pytest.param((ended(1026, **THEIRS),), False, "Attaching", id="another tenant's, who is gone"),
+        pytest.param((ended(67, **THEIRS),), True, "Attaching", id="another tenant's, by a human"),
+        pytest.param((ended(66, **THEIRS),), True, "Attaching", id="another tenant's, by hotplug"),
+        pytest.param((ended(1026, **FOREIGN),), False, "Attaching", id="a program's of the node"),
+        pytest.param((ended(1026),), False, "Ejected", id="an agent that names nobody, and no other pod"),
+        pytest.param((ended(1026),), True, "Attaching", id="an agent that names nobody, and another pod"),
+        pytest.param(
+            (ended(1026, **OURS), ended(1024, **THEIRS)), True, "Ejected", id="its own, then another's"
+        ),
+        pytest.param(
+            (ended(1026, **OURS), ended(67, **OURS)), True, "StoppedByHuman", id="the last of its own"
+        ),
+    ],
+)
+def test_an_end_is_told_to_whose_scheduler_ended(
+    exits: tuple[NodeExit, ...], has_neighbour: bool, reason: str
+) -> None:
+    found = judged(sight(report(exits=exits), has_neighbour=has_neighbour, unattached_since=ago(5)))
+
+    assert found.reason == reason
+    assert "secret" not in found.message
+    assert "by hand" not in found.message
+
+
 def test_dates_of_a_node_are_compared_with_dates_of_the_same_node_alone() -> None:
     """The clock of this one is a day behind."""
     day = 86400
