@@ -32,6 +32,7 @@ _CLAIM = re.compile(r'(?<=")[a-z0-9-]*-[0-9a-f]{12}(?=")')
 _MOUNTS = {
     "Boot": {"name": "boot", "mountPath": "/boot", "readOnly": True},
     "Stats": {"name": "stats", "mountPath": "/var/run/scx"},
+    "Tracing": {"name": "tracing", "mountPath": "/sys/kernel/tracing", "readOnly": True},
 }
 _LEAST = {
     "capabilities": {"add": ["BPF", "PERFMON"], "drop": ["ALL"]},
@@ -103,7 +104,11 @@ CASES: Mapping[str, tuple[JsonObject, str, JsonObject | None]] = {
         {"priorityClassName": "system-node-critical"},
     ),
     "host-pid": ({"hostPID": True}, "pod", {"hostPID": True}),
-    "host-mounts": ({"hostMounts": ["Stats", "Boot"]}, "container", {"volumeMounts": list(_MOUNTS.values())}),
+    "host-mounts": (
+        {"hostMounts": ["Tracing", "Stats", "Boot"]},
+        "container",
+        {"volumeMounts": list(_MOUNTS.values())},
+    ),
     "node-selector": ({"nodeSelector": {"pool": "a"}}, "pod", {"nodeSelector": {"pool": "a"}}),
     "tolerations": ({"tolerations": [_TOLERATION]}, "pod", {"tolerations": [_TOLERATION]}),
     "affinity": (

@@ -117,7 +117,7 @@ FIELDS: Mapping[str, st.SearchStrategy[object]] = {
     "imagePullSecrets": st.lists(_secrets, max_size=2).map(_unique),
     "priorityClassName": st.sampled_from(["", "system-node-critical"]),
     "hostPID": st.booleans(),
-    "hostMounts": st.lists(st.sampled_from(["Boot", "Stats"]), unique=True),
+    "hostMounts": st.lists(st.sampled_from(["Boot", "Stats", "Tracing"]), unique=True),
     "nodeSelector": st.dictionaries(st.sampled_from(_LABELS), st.sampled_from((*_VALUES, "")), max_size=3),
     "tolerations": st.lists(_tolerations, max_size=3),
     "affinity": _affinities,

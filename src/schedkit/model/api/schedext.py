@@ -103,6 +103,7 @@ class HostMount(StrEnum):
 
     BOOT = "Boot"
     STATS = "Stats"
+    TRACING = "Tracing"
 
 
 class SecurityProfile(StrEnum):
@@ -178,8 +179,9 @@ class SchedExtSpec(ApiType, frozen=True):
     """PriorityClass of the pods."""
     host_pid: Annotated[bool, schema(default=False)] = False
     """Whether the scheduler sees the node's processes and their real process IDs. Some schedulers need it."""
-    host_mounts: Annotated[tuple[HostMount, ...], schema(maxItems=2, list_type="set")] = ()
-    """Node folders that the scheduler sees: `Boot` is `/boot`, read-only; `Stats` is `/var/run/scx`."""
+    host_mounts: Annotated[tuple[HostMount, ...], schema(maxItems=3, list_type="set")] = ()
+    """Node folders that the scheduler sees: `Boot` is `/boot`, read-only; `Stats` is `/var/run/scx`;
+    `Tracing` is `/sys/kernel/tracing`, read-only."""
     node_selector: Selector = {}
     """Labels of the nodes to run on. All nodes if left out."""
     tolerations: Tolerations = ()

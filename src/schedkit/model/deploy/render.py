@@ -69,9 +69,14 @@ _HOST_MOUNTS: Mapping[HostMount, tuple[Volume, VolumeMount]] = MappingProxyType(
             Volume(name="stats", host_path=HostPath(path="/var/run/scx", type="DirectoryOrCreate")),
             VolumeMount(name="stats", mount_path="/var/run/scx"),
         ),
+        # a kernel that cannot trace has no such folder: the pod then says so, instead of its scheduler
+        HostMount.TRACING: (
+            Volume(name="tracing", host_path=HostPath(path="/sys/kernel/tracing", type="Directory")),
+            VolumeMount(name="tracing", mount_path="/sys/kernel/tracing", read_only=True),
+        ),
     }
 )
-VOLUME_NAMES = frozenset({"run", "boot", "stats"})
+VOLUME_NAMES = frozenset(volume.name for volume, _ in (_RUN, *_HOST_MOUNTS.values()))
 
 
 def render(schedext: SchedExt, image: str | None = None) -> DaemonSet:

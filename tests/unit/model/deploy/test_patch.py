@@ -94,14 +94,15 @@ def test_a_removal_is_written_without_a_value() -> None:
 
 
 def test_our_volumes_leave_from_among_others_by_their_places() -> None:
-    served = daemon_set(host_mounts=(HostMount.BOOT, HostMount.STATS))
-    boot, stats = served.spec.template.spec.volumes
-    pod = msgspec.structs.replace(served.spec.template.spec, volumes=(boot, Volume(name="theirs"), stats))
+    served = daemon_set(host_mounts=tuple(HostMount))
+    boot, *others = served.spec.template.spec.volumes
+    pod = msgspec.structs.replace(served.spec.template.spec, volumes=(boot, Volume(name="theirs"), *others))
     template = msgspec.structs.replace(served.spec.template, spec=pod)
     edited = msgspec.structs.replace(served, spec=msgspec.structs.replace(served.spec, template=template))
 
     paths = [operation.path for operation in differences(edited, daemon_set())]
     assert paths == [
+        "/spec/template/spec/volumes/3",
         "/spec/template/spec/volumes/2",
         "/spec/template/spec/volumes/0",
         f"{CONTAINER}/volumeMounts",
