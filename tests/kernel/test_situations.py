@@ -7,6 +7,7 @@ Rows in which a runtime has a part are played with both drivers; all others in C
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -369,18 +370,32 @@ def control_group(pid: int, *names: str) -> Iterator[None]:
             top.joinpath(*names[:depth]).rmdir()
 
 
+@pytest.fixture
+def kubelets_logs() -> Iterator[Path]:
+    """Where a kubelet has a folder for each pod."""
+    folder = Path("/var/log/pods")
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @any_driver
-def test_a_kubernetes_pod_that_has_the_scheduler_is_named(machine: Machine, launcher: Launcher) -> None:
+def test_a_kubernetes_pod_that_has_the_scheduler_is_named(
+    machine: Machine, launcher: Launcher, kubelets_logs: Path
+) -> None:
     stranger = launcher.attach("alias")
     # as a kubelet makes them
     with control_group(stranger.pid, "kubepods", "burstable", f"pod{POD}", "c" * 64):
         code, status = machine.schedctl.status()
         refused = machine.run("fifo")
+        (kubelets_logs / f"prod_fifo-x7k2p_{POD}").mkdir()
+        _, named = machine.schedctl.status()
 
     assert (code, status["status"], status["owner"]["pod_uid"]) == (2, "orphaned-kernel-state", POD)
-    assert f"it belongs to the Kubernetes pod {POD}" in status["message"]
+    assert f"it belongs to pod {POD} (Kubernetes)" in status["message"]
     assert (refused.code, machine.containers()) == (1, [])
-    assert f"the Kubernetes pod {POD}" in refused.stderr
+    assert f"pod {POD} (Kubernetes)" in refused.stderr
+    assert "it belongs to pod prod/fifo-x7k2p (Kubernetes)" in named["message"]
 
 
 @pytest.mark.parametrize("driver", ["podman"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from schedkit.kernel import files, parsing, structops, watching
+from schedkit.kernel import files, parsing, pod_names, structops, watching
 from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading
 from schedkit.model.host.processes import Process
 
@@ -34,7 +34,7 @@ def gather(root: Path, *, maps: Callable[[Path], MapsReading] = structops.read) 
     known = maps(root)
     gaps = [*_blind_spots(root / "proc"), *scan.gaps(), *([known.problem] if known.problem else [])]
     pids = {link.pid for link in scan.links} | {held.pid for held in scan.maps}
-    processes = _processes(root / "proc", sorted(pids), gaps)
+    processes = tuple(pod_names.named(root, each) for each in _processes(root / "proc", sorted(pids), gaps))
     return HeldObjects(
         processes=processes,
         links=tuple(scan.links),

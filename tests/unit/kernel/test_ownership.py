@@ -91,6 +91,24 @@ def test_a_process_with_a_link_is_found_with_its_command_and_control_group(proc:
     )
 
 
+def test_a_process_in_a_pod_has_the_name_that_the_kubelet_gave_its_logs(proc: Proc) -> None:
+    uid = "11111111-2222-3333-4444-555555555555"
+    (proc.root / f"var/log/pods/prod_fifo-x7k2p_{uid}").mkdir(parents=True)
+    for pid, cgroup in ((77, f"0::/kubepods/pod{uid}/{'ab' * 32}\n"), (78, "0::/system.slice/scx.service\n")):
+        proc.add(pid, "scx_fifo", cgroup=cgroup)
+        proc.open(pid, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+
+    assert [each.pod for each in proc.gather().processes] == ["prod/fifo-x7k2p", ""]
+
+
+def test_a_node_that_keeps_its_logs_elsewhere_leaves_a_pod_without_a_name(proc: Proc) -> None:
+    proc.add(77, "scx_fifo", cgroup=f"0::/kubepods/pod11111111-2222-3333-4444-555555555555/{'ab' * 32}\n")
+    proc.open(77, 4, "anon_inode:bpf_link", LINK.format(5, 13))
+
+    (found,) = proc.gather().processes
+    assert (found.pod, proc.gather().gaps) == ("", ())
+
+
 def test_links_and_maps_of_other_kinds_are_none_of_ours(proc: Proc) -> None:
     proc.add(77, "tracer")
     proc.open(77, 4, "anon_inode:bpf_link", TRACING)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from schedkit.model.host.containers import Container
-from schedkit.model.host.processes import Hold, Process, Proof, is_in_container, place_of
+from schedkit.model.host.processes import Hold, Place, Process, Proof, is_in_container, place_of
 
 EJECT = "eject it: `schedctl reset`"  # what ends a scheduler that no process would take along
 _WHOLE_ID, _SHORT_ID = 64, 12  # characters of a container's id
@@ -37,6 +37,7 @@ class Owner(NamedTuple):
     reason: str = ""  # why it is an orphan or unknown
     ends_with_process: bool = True  # False: the kernel keeps the scheduler when the process is gone
     is_users_unit: bool = False  # the unit is one of a user's own systemd
+    pod: str = ""  # its namespace/name
 
     @property
     def service(self) -> str:
@@ -48,7 +49,7 @@ class Owner(NamedTuple):
         process = f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
         named = (
             (self.container, f"container {self.container}"),
-            (self.pod_uid, f"the Kubernetes pod {self.pod_uid}"),
+            (self.pod_uid, Place(pod_uid=self.pod_uid, pod=self.pod).pod_words),
             (self.container_id, f"container {_short(self.container_id)}"),
             (self.service, f"{process} in the systemd unit {self.unit}"),
             (self.pid, process),
@@ -78,6 +79,7 @@ def _of(process: Process, ours: Sequence[Container] | None, silent: Collection[s
         pod_uid=place.pod_uid,
         unit=place.unit,
         is_users_unit=place.is_users_unit,
+        pod=place.pod,
     )
     for container in ours or ():
         if is_in_container(process, container.id, container.pid):
@@ -106,7 +108,7 @@ def way_to_end(owner: Owner) -> str:
 
 def _way_to_end_process(owner: Owner) -> str:
     if owner.pod_uid:
-        return f"delete the SchedExt or DaemonSet of pod {owner.pod_uid} in its cluster"
+        return f"{_way_to_end_pod(owner)}; Kubernetes starts again what schedctl ends"
     if owner.container_id:
         return f"stop container {_short(owner.container_id)} with the program that started it"
     if not owner.service:
@@ -115,3 +117,12 @@ def _way_to_end_process(owner: Owner) -> str:
     stop = "systemctl --user stop" if owner.is_users_unit else "systemctl stop"
     who = " as the unit's user" if owner.is_users_unit else ""
     return f"`kill {owner.pid}`; if it comes back, run `{stop} {owner.service}`{who}"
+
+
+def _way_to_end_pod(owner: Owner) -> str:
+    """In its cluster, for good: a pod that is deleted comes back while anything wants it."""
+    wanting = "with kubectl, suspend its SchedExt, or delete its DaemonSet if it has no SchedExt"
+    if not owner.pod:
+        return f"{wanting} (the pod's uid is {owner.pod_uid})"
+    namespace, _, name = owner.pod.partition("/")
+    return f"{wanting} (`kubectl -n {namespace} describe pod {name}` names it)"

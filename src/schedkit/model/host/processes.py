@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 _CONTAINER = r"(?:^|[-/:])([0-9a-f]{64})(?:\.scope)?(?=/|$)"
 _POD = r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?=[/:]|$)"
+# <namespace>_<name>_<uid>, as kubelets name the folders of logs; neither name has a `_` in it
+_POD_LOGS = r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)_([a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?)_([-0-9a-f]+)"
 _PODMAN = "libpod-"
 _OUR_NAMESPACE = "schedkit"  # of containerd, which names control groups after it
 _OUR_CONTAINER = rf"/{_OUR_NAMESPACE}/([^/]+)(?=/|$)"
@@ -24,6 +26,7 @@ class Process(NamedTuple):
     command: str = ""
     cgroups: tuple[str, ...] = ()  # its paths, one for each hierarchy
     program: str = ""  # the path of its file; empty: unknown
+    pod: str = ""  # namespace/name of the pod that it is in; empty: it is in none, or that is unknown
 
 
 class Hold(StrEnum):
@@ -53,6 +56,12 @@ class Place(NamedTuple):
     unit: str = ""
     driver: str = ""  # runtime to ask whether the container is ours; empty: neither can have created it
     is_users_unit: bool = False  # the unit is one of a user's own systemd
+    pod: str = ""  # its namespace/name; empty: only its uid is known
+
+    @property
+    def pod_words(self) -> str:
+        """The pod by the name that its cluster knows, if it is known."""
+        return f"pod {self.pod or self.pod_uid} (Kubernetes)"
 
 
 def place_of(process: Process) -> Place:
@@ -61,7 +70,15 @@ def place_of(process: Process) -> Place:
     pod = _last(_found(_POD, process)).replace("_", "-")
     container = _last(_containers(process))
     is_users = any(re.search(_MANAGER_OF_USER, path) for path in process.cgroups)
-    return Place(container, pod, _last(units), _driver(process, container), is_users and bool(units))
+    driver = _driver(process, container)
+    return Place(container, pod, _last(units), driver, is_users and bool(units), process.pod if pod else "")
+
+
+def pod_named(log_folders: Iterable[str], uid: str) -> str:
+    """The namespace/name of a pod, by the folders that the node's kubelet keeps for logs; empty: unknown."""
+    found = [match.groups() for each in log_folders if (match := re.fullmatch(_POD_LOGS, each))]
+    names = {f"{namespace}/{name}" for namespace, name, whose in found if whose == uid}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _containers(process: Process) -> list[str]:

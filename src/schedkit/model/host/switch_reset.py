@@ -222,7 +222,8 @@ def _not_to_be_ended(left: Leftovers) -> Refused | None:
     pods = [each for each in left.processes if place_of(each).pod_uid]
     if not pods:
         return None
-    what = f"process {pods[0].pid} of a Kubernetes pod still holds a scheduler that the kernel has ejected"
+    holder = f"process {pods[0].pid} of {place_of(pods[0]).pod_words}"
+    what = f"{holder} still holds a scheduler that the kernel has ejected"
     why = "Kubernetes decides which scheduler runs on this machine"
     return Refused(what, why, "delete its pod, or add --force")
 
@@ -247,7 +248,8 @@ def _describe(action: Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one case
         case Discard(container):
             return f"remove {container}"
         case EndProcess(process):
-            return f"end process {process.pid} ({process.command})"
+            comes_back = ", which Kubernetes starts again" if place_of(process).pod_uid else ""
+            return f"end process {process.pid} ({process.command}){comes_back}"
         case Eject():
             return "eject the scheduler from the kernel"
         case Unregister(scheduler):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, SchedulerMap, leftovers, prove
-from schedkit.model.host.processes import Hold, Place, Process, is_in_container, place_of
+from schedkit.model.host.processes import Hold, Place, Process, is_in_container, place_of, pod_named
 from schedkit.model.kernel.sched_ext import KernelState, State
 
 ID = "5e1f" * 16
@@ -249,6 +249,35 @@ def test_an_ejected_scheduler_whose_link_is_pinned_is_left_behind() -> None:
 )
 def test_a_control_group_says_where_a_process_belongs(path: str, place: Place) -> None:
     assert place_of(Process(7, cgroups=(path, "/"))) == place
+
+
+def test_a_pod_has_a_name_only_while_its_control_group_says_that_it_is_one() -> None:
+    process = Process(7, cgroups=(f"/kubepods/besteffort/pod{UID}/{ID}",), pod="prod/fifo")
+
+    assert place_of(process) == Place(ID, UID, pod="prod/fifo")
+    assert place_of(process._replace(cgroups=(f"/docker/{ID}",))) == Place(ID)
+
+
+HASH = "0123456789abcdef" * 2  # of a pod that a node reads from a file of its own
+
+
+@pytest.mark.parametrize(
+    ("folders", "uid", "name"),
+    [
+        pytest.param(["kube-system_dns_9", f"prod_fifo-x7k2p_{UID}"], UID, "prod/fifo-x7k2p", id="a pod"),
+        pytest.param([f"a_fifo.eu-1_{HASH}"], HASH, "a/fifo.eu-1", id="a static pod"),
+        pytest.param([], UID, "", id="no logs"),
+        pytest.param([f"prod_fifo_{UID.replace('1', '2')}"], UID, "", id="another pod"),
+        pytest.param([f"prod_fifo_{UID}", f"test_fifo_{UID}"], UID, "", id="two names"),
+        pytest.param([f"prod_fifo_x_{UID}"], UID, "", id="a name that no pod can have"),
+        pytest.param([f"prod_\x1b[31mfifo_{UID}"], UID, "", id="what a terminal would obey"),
+        pytest.param([f"prod_fifo_{UID}\n"], UID, "", id="a line's end"),
+        pytest.param([f"prod_{'f' * 254}_{UID}", f"{'p' * 64}_fifo_{UID}"], UID, "", id="names too long"),
+        pytest.param([f"_fifo_{UID}", f"prod__{UID}", f"pr.od_fifo_{UID}"], UID, "", id="no names"),
+    ],
+)
+def test_a_pod_is_named_by_the_folder_of_its_logs(folders: list[str], uid: str, name: str) -> None:
+    assert pod_named(folders, uid) == name
 
 
 @pytest.mark.parametrize(

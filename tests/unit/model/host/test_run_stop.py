@@ -94,7 +94,10 @@ def test_what_earlier_runs_left_behind_is_removed_first() -> None:
             host(seen(State.ENABLED, STRANGER)), "runs fifo already", "`kill 99`", id="a stranger's process"
         ),
         pytest.param(
-            host(seen(State.ENABLED, POD)), "runs fifo already", "delete the SchedExt", id="a pod's"
+            host(seen(State.ENABLED, POD)),
+            "runs fifo already",
+            "with kubectl, suspend its SchedExt",
+            id="a pod's",
         ),
         pytest.param(
             host(seen(State.ENABLED, hold=Hold.NOBODY)), "runs fifo already", "schedctl reset", id="nobody's"

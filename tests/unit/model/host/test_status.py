@@ -198,6 +198,10 @@ def test_the_reason_why_nothing_is_proved_is_told() -> None:
     assert "CAP_SYS_PTRACE is needed" in judged(UNPROVED, [OURS]).words
 
 
+IN_ITS_CLUSTER = "with kubectl, suspend its SchedExt, or delete its DaemonSet if it has no SchedExt"
+IT_COMES_BACK = "Kubernetes starts again what schedctl ends"
+
+
 @pytest.mark.parametrize(
     ("process", "words", "ending"),
     [
@@ -214,7 +218,16 @@ def test_the_reason_why_nothing_is_proved_is_told() -> None:
         (BY_HAND, "process 91 (./scx_simple -f)", "`kill 91`"),
         (LINGERING, "process 95 (./scx)", "`kill 95`"),
         (IN_CONTAINERD, "container scx-rusty", "stop container scx-rusty with the program that started it"),
-        (POD, f"the Kubernetes pod {UID}", f"delete the SchedExt or DaemonSet of pod {UID} in its cluster"),
+        (
+            POD,
+            f"pod {UID} (Kubernetes)",
+            f"{IN_ITS_CLUSTER} (the pod's uid is {UID}); {IT_COMES_BACK}",
+        ),
+        (
+            POD._replace(pod="prod/scx-rusty-x7k2p"),
+            "pod prod/scx-rusty-x7k2p (Kubernetes)",
+            f"{IN_ITS_CLUSTER} (`kubectl -n prod describe pod scx-rusty-x7k2p` names it); {IT_COMES_BACK}",
+        ),
         (Process(93, command="./scx"), "process 93 (./scx)", "`kill 93`"),
         (IN_OURS, "container 5e1f5e1f5e1f", "stop container 5e1f5e1f5e1f with the program that started it"),
     ],

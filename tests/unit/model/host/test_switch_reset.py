@@ -47,7 +47,7 @@ SECOND = Container("ef" * 32, "second", "podman", ContainerState.RUNNING, 8)
 DEAD = Container("cd" * 32, "old", "containerd", ContainerState.EXITED)
 INSIDE = Process(7, command="scx_fifo")
 STRANGER = Process(99, command="scx_other")
-POD = Process(98, cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
+POD = Process(98, command="fifo", cgroups=("/kubepods/pod11111111-2222-3333-4444-555555555555/" + "ef" * 32,))
 EJECTED = SchedulerMap(4, "old_ops", is_registered=True)
 OTHER = Wanted("podman", "sha256:2", "{}")
 
@@ -173,7 +173,7 @@ def test_what_the_kernel_would_keep_is_ejected_between_the_two() -> None:
         pytest.param(
             host(THEIRS, OURS), "schedctl did not start", "--evict 99", id="a stranger's beside ours"
         ),
-        pytest.param(host(KUBERNETES), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
+        pytest.param(host(KUBERNETES), "(Kubernetes)", "--force and --evict 98", id="a pod's"),
         pytest.param(host(ORPHAN), "runs fifo already", "schedctl reset", id="nobody's"),
         pytest.param(host(UNKNOWN, OURS), "runs fifo already", "status", id="of unknown owner"),
         pytest.param(
@@ -297,11 +297,14 @@ def test_a_reset_leads_back_from_everywhere(machine: Snapshot, steps: tuple[Acti
     ("machine", "what", "remedy"),
     [
         pytest.param(host(THEIRS), "schedctl did not start", "--evict 99", id="a stranger's"),
-        pytest.param(host(KUBERNETES, OURS), "Kubernetes pod", "--force and --evict 98", id="a pod's"),
+        pytest.param(host(KUBERNETES, OURS), "(Kubernetes)", "--force and --evict 98", id="a pod's"),
         pytest.param(host(UNKNOWN), "runs fifo", "--force", id="of unknown owner"),
         pytest.param(host(seen(State.DISABLING)), "changing schedulers", "--force", id="a moving kernel"),
         pytest.param(
-            host(seen(), left=(POD,)), "process 98 of a Kubernetes pod", "--force", id="a pod lingers"
+            host(seen(), left=(POD._replace(pod="prod/fifo-x7k2p"),)),
+            "process 98 of pod prod/fifo-x7k2p (Kubernetes)",
+            "--force",
+            id="a pod lingers",
         ),
     ],
 )
@@ -363,11 +366,12 @@ def test_a_kernel_that_cannot_be_read_is_not_reset_by_any_force() -> None:
 
 
 def test_a_reset_is_told_in_words() -> None:
-    plan = (Stop(OURS), EndProcess(STRANGER), Eject(), AwaitFree(), Discard(DEAD))
+    plan = (Stop(OURS), EndProcess(STRANGER), EndProcess(POD), Eject(), AwaitFree(), Discard(DEAD))
 
     assert describe(plan) == (
         "stop container fifo",
         "end process 99 (scx_other)",
+        "end process 98 (fifo), which Kubernetes starts again",
         "eject the scheduler from the kernel",
         "wait until the kernel runs its own scheduler",
         "remove container old",

@@ -158,6 +158,8 @@ def _owner(owner: Owner) -> OwnerShown:
         shown["container_id"] = owner.container_id
     if owner.pod_uid:
         shown["pod_uid"] = owner.pod_uid
+    if owner.pod:
+        shown["pod_namespace"], _, shown["pod_name"] = owner.pod.partition("/")
     if owner.unit:
         shown["unit"] = owner.unit
     if owner.reason:

@@ -40,6 +40,8 @@ class OwnerShown(TypedDict):
     command: NotRequired[str]
     container_id: NotRequired[str]
     pod_uid: NotRequired[str]
+    pod_namespace: NotRequired[str]  # with its name, where the node has the logs of that pod
+    pod_name: NotRequired[str]
     unit: NotRequired[str]
     reason: NotRequired[str]
 

@@ -92,6 +92,10 @@ def attached_by(process: Process, *containers: Container) -> Snapshot:
 
 OWN = attached_by(Process(7, command="scx_fifo"), RUNNING)
 FOREIGN = attached_by(Process(9, command="scx_lavd", cgroups=("/system.slice/scx.service",)), RUNNING, ENDED)
+UID = "11111111-2222-3333-4444-555555555555"
+OF_A_POD = attached_by(
+    Process(9, command="scx_fifo", cgroups=(f"/kubepods/pod{UID}/{'ef' * 32}",), pod="prod/fifo-x7k2p")
+)
 IDLE = Snapshot(KernelState(State.DISABLED, enable_seq=3), held=HeldObjects(), containers=())
 
 
@@ -104,6 +108,7 @@ IDLE = Snapshot(KernelState(State.DISABLED, enable_seq=3), held=HeldObjects(), c
         pytest.param(IDLE, "status-idle", ExitCode.DONE, id="nothing runs"),
         pytest.param(OWN, "status-running", ExitCode.DONE, id="ours runs"),
         pytest.param(FOREIGN, "status-mismatch", ExitCode.DISCREPANCY, id="a stranger's runs"),
+        pytest.param(OF_A_POD, "status-pod", ExitCode.DISCREPANCY, id="a pod's runs"),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -115,7 +120,7 @@ def test_status_is_the_golden_one(look: Snapshot, file: str, code: ExitCode, for
     assert answer.exit_code is code
 
 
-@pytest.mark.parametrize("look", [IDLE, OWN, FOREIGN])
+@pytest.mark.parametrize("look", [IDLE, OWN, FOREIGN, OF_A_POD])
 def test_status_has_the_form_of_its_schema(look: Snapshot) -> None:
     msgspec.convert(json.loads(render(status.answer(look, "podman"), "json")), StatusShown, strict=True)
 
