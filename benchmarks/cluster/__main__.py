@@ -16,7 +16,7 @@ from benchmarks.cluster.api import Api
 from benchmarks.cluster.contenders import LIMITED_PEER, OURS, PEER, ROOT
 from benchmarks.cluster.convergence import WRITER, Convergence, Course
 from benchmarks.cluster.fleets import Fleet, FleetCost
-from benchmarks.cluster.objects import ANYWHERE
+from benchmarks.cluster.objects import ANYWHERE, REPORTS_PATH
 from benchmarks.cluster.sizes import Sizes
 from benchmarks.cluster.targets import Results
 from rig.base import polling, processes
@@ -26,7 +26,8 @@ from rig.cluster import controlplane
 from rig.cluster.controlplane import ControlPlane
 from rig.cluster.kubeclient import ApiError
 
-_CRD = ROOT / "config/crd/bases/sked.schedkit.io_schedexts.yaml"
+_CRDS = ROOT / "config/crd/bases"
+_AGENTS = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sked-node"}}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,7 +67,7 @@ async def measure(sizes: Sizes) -> Results:
     most of what is measured, and it is the same whoever wrote them.
     """
     with controlplane.running("bench", fake_nodes=True) as cluster:
-        _install_crd(cluster)
+        _install_crds(cluster)
         namespace = cluster.create_namespace("bench")
         for name in ("kube-controller-manager", "kube-scheduler"):
             cluster.component(name).stop()
@@ -79,16 +80,16 @@ async def measure(sizes: Sizes) -> Results:
     return Results(convergences, latencies, fleets)
 
 
-def _install_crd(cluster: ControlPlane) -> None:
-    cluster.apply(_CRD.read_text())
+def _install_crds(cluster: ControlPlane) -> None:
+    cluster.apply(*(each.read_text() for each in sorted(_CRDS.glob("*.yaml"))), _AGENTS)
 
-    def is_served() -> bool:
+    def are_served() -> bool:
         try:
-            return "items" in cluster.client.get(ANYWHERE)
-        except ApiError:  # not yet, or its storage is being made
+            return all("items" in cluster.client.get(path) for path in (ANYWHERE, REPORTS_PATH))
+        except ApiError:  # not yet, or their storage is being made
             return False
 
-    polling.until(is_served, "SchedExts are served")
+    polling.until(are_served, "SchedExts and reports are served")
 
 
 async def _converge(course: Course, sizes: Sizes) -> list[Convergence]:

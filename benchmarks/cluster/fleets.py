@@ -8,6 +8,7 @@ contender finds the same fleet with nothing to do, and nothing changes but what 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import random
 import time
@@ -18,10 +19,14 @@ import msgspec
 from benchmarks.cluster.api import MERGE_PATCH, Api, in_parallel
 from benchmarks.cluster.contenders import OURS, Contender, Running, running
 from benchmarks.cluster.objects import (
+    AGENTS_PATH,
+    REPORTS_PATH,
     ROUND_LABEL,
     Bodies,
+    bench_agent,
     bench_node,
     bench_pod,
+    bench_report,
     complete_status,
     daemon_sets_path,
     group_name,
@@ -51,6 +56,7 @@ class FleetCost:
     sync_cpu_s: float
     memory: Memory  # after a rest
     updates_cpu_s: float  # while every node changed once
+    reports_cpu_s: float  # while every report was written once more
     memory_after: Memory  # after these changes
 
 
@@ -61,6 +67,7 @@ class Fleet:
         self._cluster, self._api, self._namespace, self._sizes = cluster, api, namespace, sizes
         self._names = [bench_node(index, sizes.schedexts)["metadata"]["name"] for index in range(sizes.nodes)]
         self._addresses = fakekubelets.Addresses()
+        self._nodes: dict[str, JsonObject] = {}
         self._round = 0
 
     async def build(self) -> None:
@@ -72,7 +79,8 @@ class Fleet:
             await self._report([_name(group) for group in groups])
 
     async def _create_node(self, index: int) -> None:
-        await self._write("POST", "/api/v1/nodes", bench_node(index, self._sizes.schedexts))
+        node = await self._write("POST", "/api/v1/nodes", bench_node(index, self._sizes.schedexts))
+        self._nodes[node["metadata"]["name"]] = node
 
     async def _create_group(self, group: int) -> None:
         """A SchedExt with its DaemonSet and pods, all of which have run for a while."""
@@ -83,15 +91,24 @@ class Fleet:
         daemon_set = json.loads(await self._api.send("POST", path, body))
         nodes = self._names[group :: self._sizes.schedexts]
         for node in nodes:
-            await self._create_pod(daemon_set, node)
+            pod = await self._create_pod(daemon_set, node)
+            await self._create_agent(node)
+            await self._write("POST", REPORTS_PATH, bench_report(self._nodes[node], pod))
         reported = daemon_set | {"status": complete_status(len(nodes))}
         await self._write("PUT", f"{path}/{bodies.name}/status", reported)
 
-    async def _create_pod(self, daemon_set: JsonObject, node: str) -> None:
+    async def _create_pod(self, daemon_set: JsonObject, node: str) -> JsonObject:
         path = f"/api/v1/namespaces/{self._namespace}/pods"
-        pod = await self._write("POST", path, bench_pod(daemon_set, node))
+        return await self._start(path, bench_pod(daemon_set, node))
+
+    async def _create_agent(self, node: str) -> None:
+        await self._start(AGENTS_PATH, bench_agent(node))
+
+    async def _start(self, path: str, body: JsonObject) -> JsonObject:
+        """A pod that has run for long, and is Ready."""
+        pod = await self._write("POST", path, body)
         status = fakekubelets.next_status(pod, _BEGAN, self._addresses.of(pod))
-        await self._write("PUT", f"{path}/{pod['metadata']['name']}/status", pod | {"status": status})
+        return await self._write("PUT", f"{path}/{pod['metadata']['name']}/status", pod | {"status": status})
 
     async def _write(self, method: str, path: str, body: JsonObject) -> JsonObject:
         answer: JsonObject = json.loads(await self._api.send(method, path, msgspec.json.encode(body)))
@@ -112,6 +129,9 @@ class Fleet:
             await self._prove(process)
             memory, spent = process.memory, process.cpu_s
             await self._change_every_node(process)
+            updated = process.cpu_s
+            await self._write_every_report()
+            await self._prove(process)
             if process.writes:
                 raise RigError(f"{contender.name} wrote {process.writes} times where nothing was to be done")
             return FleetCost(
@@ -119,16 +139,16 @@ class Fleet:
                 sync_s=sync_s,
                 sync_cpu_s=sync_cpu_s,
                 memory=memory,
-                updates_cpu_s=process.cpu_s - spent,
+                updates_cpu_s=updated - spent,
+                reports_cpu_s=process.cpu_s - updated,
                 memory_after=process.memory,
             )
 
     async def _prove(self, process: Running) -> None:
         """The caches hold everything: one that keeps less would be compared unfairly."""
         sizes = self._sizes
-        whole = {"nodes": sizes.nodes, "pods": sizes.nodes} | dict.fromkeys(
-            ("daemonsets", "schedexts"), sizes.schedexts
-        )
+        by_node, by_group = ("nodes", "pods", "agents", "reports"), ("daemonsets", "schedexts")
+        whole = dict.fromkeys(by_node, sizes.nodes) | dict.fromkeys(by_group, sizes.schedexts)
         if (counts := process.counts()) != whole:
             raise RigError(f"the caches hold {counts}, and there are {whole}")
         for name in random.sample(self._names, min(_ASKED, sizes.nodes)):
@@ -150,6 +170,15 @@ class Fleet:
             self._names,
         )
         await self._prove(process)
+
+    async def _write_every_report(self) -> None:
+        """As if every agent were started anew: nothing changes but who wrote the report, and when."""
+        moment = dt.datetime.now(dt.UTC).isoformat()
+        patch = msgspec.json.encode({"status": {"reportedAt": moment}})
+        await in_parallel(
+            lambda name: self._api.send("PATCH", f"{REPORTS_PATH}/{name}", patch, kind=MERGE_PATCH),
+            self._names,
+        )
 
 
 def _name(group: int) -> str:

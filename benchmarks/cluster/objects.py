@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import json
 
 import msgspec
 
 from rig.builders.plans import plan
 from rig.cluster import fakenodes
 from rig.cluster.kubeclient import JsonObject
+from schedkit.model.api import schedextnode
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.schedext import (
     GROUP,
@@ -19,6 +22,16 @@ from schedkit.model.api.schedext import (
     SchedExtMeta,
     SchedExtSpec,
     SchedExtStatus,
+)
+from schedkit.model.api.schedextnode import (
+    Eligibility,
+    NodeAgent,
+    NodeExit,
+    NodeFinding,
+    NodeKernel,
+    NodeOwner,
+    NodeOwnerKind,
+    SchedExtNodeStatus,
 )
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import render
@@ -36,6 +49,20 @@ _TOLERATED = [
     )
     for trouble in troubles
 ]
+AGENTS_PATH = "/api/v1/namespaces/sked-node/pods"
+REPORTS_PATH = f"/apis/{GROUP}/{VERSION}/{schedextnode.PLURAL}"
+_REPORTED = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+_CHECKED = ("kernel.version", "kernel.sched_ext", "kernel.btf", "kernel.config")
+_EJECT = NodeExit(
+    ops="rusty_1.0.9_g5a5c8b5a",
+    kind=1026,
+    reason="runnable task stall",
+    message="stress-ng-cpu[41273] failed to run for 30.112s",
+    task="stress-ng-cpu[41273]",
+    first_time=_REPORTED,
+    time=_REPORTED,
+    log_time=1,
+)
 _UID = "00000000-0000-0000-0000-000000000000"  # stands for the one that the server will choose
 
 
@@ -130,6 +157,49 @@ def bench_pod(daemon_set: JsonObject, node: str) -> JsonObject:
         },
         "spec": template["spec"] | {"nodeName": node, "affinity": _pinned(node), "tolerations": _TOLERATED},
     }
+
+
+def bench_agent(node: str) -> JsonObject:
+    """The pod of that node's agent; what decides something is where it runs and whether it is ready."""
+    meta = {"name": f"agent-{node}", "labels": {"app.kubernetes.io/component": "node-agent"}}
+    container = {"name": "agent", "image": "registry.example.com/sked:v1"}
+    spec = {"nodeName": node, "containers": [container], "affinity": _pinned(node)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def bench_report(node: JsonObject, pod: JsonObject) -> JsonObject:
+    """The report of that node: its kernel runs the scheduler of that pod, after one that was ejected."""
+    status = SchedExtNodeStatus(
+        node_uid=node["metadata"]["uid"],
+        kernel=_kernel(node["status"]["nodeInfo"]),
+        state="enabled",
+        ops="rusty_1.0.9_g5a5c8b5a",
+        enable_seq=2,
+        owner=_owner(pod["metadata"]["uid"]),
+        eligible=Eligibility.YES,
+        findings=tuple(NodeFinding(id=each, status="pass") for each in _CHECKED),
+        exits=(_EJECT,),
+        agent=NodeAgent(version="1.0.0", pod_uid=_UID),
+        reported_at=_REPORTED,
+    )
+    name = node["metadata"]["name"]
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": schedextnode.KIND,
+        "metadata": {"name": name},
+        "status": json.loads(msgspec.json.encode(status)),
+    }
+
+
+def _kernel(info: JsonObject) -> NodeKernel:
+    return NodeKernel(release=info["kernelVersion"], architecture="x86_64", boot_id=info["bootID"])
+
+
+def _owner(pod_uid: str) -> NodeOwner:
+    kind = NodeOwnerKind.POD
+    return NodeOwner(
+        kind=kind, name=pod_uid, pod_uid=pod_uid, container_id=hashlib.sha256(pod_uid.encode()).hexdigest()
+    )
 
 
 def _pinned(node: str) -> JsonObject:

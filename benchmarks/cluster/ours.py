@@ -57,6 +57,8 @@ def look_up(cluster: Cluster, path: str) -> object:
                 "pods": len(cluster.pods.store),
                 "daemonsets": len(cluster.daemon_sets.store),
                 "schedexts": len(cluster.schedexts.store),
+                "agents": len(cluster.agents.store),
+                "reports": len(cluster.reports.store),
             }
         case ["nodes", name]:
             node = cluster.nodes.store.get(Key(None, name))

@@ -34,8 +34,8 @@ def render_text(sizes: Sizes, results: Results) -> str:
 
 def _size(sizes: Sizes) -> str:
     return (
-        f"{sizes.schedexts} SchedExts; {sizes.nodes} nodes with a pod each; {sizes.samples} reactions; "
-        f"medians of {sizes.rounds} rounds (one of the peer with rate limits)"
+        f"{sizes.schedexts} SchedExts; {sizes.nodes} nodes with a pod, an agent and a report each; "
+        f"{sizes.samples} reactions; medians of {sizes.rounds} rounds (one of the peer with rate limits)"
     )
 
 
@@ -62,11 +62,13 @@ def _reactions(results: Results) -> Iterator[str]:
 
 def _fleets(sizes: Sizes, rounds: Sequence[FleetCost]) -> Iterator[str]:
     nodes, schedexts = sizes.nodes, sizes.schedexts
-    yield f"{nodes} nodes, {nodes} pods, {schedexts} SchedExts, {schedexts} DaemonSets; each node changes"
-    yield _row("", "sync", "sync CPU", "update CPU", "RSS", "PSS", "peak", "RSS after")
+    yield f"{nodes} nodes, each with a scheduler's pod, an agent and a report; {schedexts} SchedExts"
+    yield _row("", "sync", "sync CPU", "update CPU", "report CPU", "RSS", "PSS", "peak", "RSS after")
     for who in _names(rounds):
         own = [each for each in rounds if each.who == who]
-        times = _medians((each.sync_s, each.sync_cpu_s, each.updates_cpu_s) for each in own)
+        times = _medians(
+            (each.sync_s, each.sync_cpu_s, each.updates_cpu_s, each.reports_cpu_s) for each in own
+        )
         sizes_mib = _medians(
             (each.memory.rss, each.memory.pss, each.memory_after.peak, each.memory_after.rss) for each in own
         )

@@ -87,13 +87,25 @@ func newManager(opts options) (ctrl.Manager, error) {
 	})
 }
 
+const agentNamespace = "sked-node"
+
+// podsOf are those of schedulers anywhere, and of agents in their own namespace.
+func podsOf(ours labels.Selector) map[string]cache.Config {
+	agents := labels.SelectorFromSet(labels.Set{"app.kubernetes.io/component": "node-agent"})
+	return map[string]cache.Config{
+		agentNamespace:      {LabelSelector: agents},
+		cache.AllNamespaces: {LabelSelector: ours},
+	}
+}
+
 // cacheOptions keep of each kind what sked keeps, and see the objects that sked sees.
 func cacheOptions() cache.Options {
 	ours := labels.SelectorFromSet(labels.Set{managedBy: managerName})
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Node{}:      {Transform: stripNode},
-			&corev1.Pod{}:       {Label: ours, Transform: stripPod},
+			&corev1.Pod{}:       {Namespaces: podsOf(ours), Transform: stripPod},
+			&SchedExtNode{}:     {Transform: cache.TransformStripManagedFields()},
 			&appsv1.DaemonSet{}: {Label: ours, Transform: cache.TransformStripManagedFields()},
 			&SchedExt{}:         {Transform: cache.TransformStripManagedFields()},
 		},

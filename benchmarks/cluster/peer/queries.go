@@ -59,16 +59,25 @@ func (q *queries) counts(r *http.Request) (any, error) {
 		pods       corev1.PodList
 		daemonSets appsv1.DaemonSetList
 		schedExts  SchedExtList
+		reports    SchedExtNodeList
 	)
-	for _, list := range []client.ObjectList{&nodes, &pods, &daemonSets, &schedExts} {
+	for _, list := range []client.ObjectList{&nodes, &pods, &daemonSets, &schedExts, &reports} {
 		// copies of everything would be a memory peak that no real use of the cache has
 		if err := q.cache.List(r.Context(), list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
 	}
+	agents := 0
+	for i := range pods.Items {
+		if pods.Items[i].Namespace == agentNamespace {
+			agents++
+		}
+	}
 	return map[string]int{
 		"nodes":      len(nodes.Items),
-		"pods":       len(pods.Items),
+		"pods":       len(pods.Items) - agents,
+		"agents":     agents,
+		"reports":    len(reports.Items),
 		"daemonsets": len(daemonSets.Items),
 		"schedexts":  len(schedExts.Items),
 	}, nil

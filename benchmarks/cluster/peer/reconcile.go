@@ -23,6 +23,7 @@ import (
 const (
 	settling   = 30 * time.Second
 	podsByName = "schedext"
+	podsByNode = "node"
 )
 
 type reconciler struct{ client.Client }
@@ -33,10 +34,15 @@ func (r *reconciler) register(ctx context.Context, manager ctrl.Manager, workers
 	if err := manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByName, index); err != nil {
 		return err
 	}
+	onNode := func(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
+	if err := manager.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByNode, onNode); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(manager).
 		For(&SchedExt{}).
 		Owns(&appsv1.DaemonSet{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(schedExtOf)).
+		Watches(&SchedExtNode{}, handler.EnqueueRequestsFromMapFunc(r.schedExtsOn)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -44,6 +50,40 @@ func (r *reconciler) register(ctx context.Context, manager ctrl.Manager, workers
 func schedExtOf(_ context.Context, pod client.Object) []reconcile.Request {
 	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetLabels()["name"]}
 	return []reconcile.Request{{NamespacedName: name}}
+}
+
+// schedExtsOn are those with a pod on the node that a report is about.
+func (r *reconciler) schedExtsOn(ctx context.Context, report client.Object) (found []reconcile.Request) {
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.MatchingFields{podsByNode: report.GetName()}); err != nil {
+		return nil
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Namespace != agentNamespace {
+			found = append(found, schedExtOf(ctx, &pods.Items[i])...)
+		}
+	}
+	return found
+}
+
+// proof is what the kernels of the pods' nodes are reported to run.
+type proof struct {
+	attached int
+	known    bool // somebody reports
+}
+
+func (r *reconciler) prove(ctx context.Context, pods []corev1.Pod) (found proof) {
+	for i := range pods {
+		var report SchedExtNode
+		if err := r.Get(ctx, client.ObjectKey{Name: pods[i].Spec.NodeName}, &report); err != nil {
+			continue
+		}
+		found.known = true
+		if report.proves(string(pods[i].UID)) {
+			found.attached++
+		}
+	}
+	return found
 }
 
 // Reconcile creates the DaemonSet if there is none, and writes the status if it changed.
@@ -61,7 +101,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.List(ctx, &pods, client.InNamespace(req.Namespace), mine); err != nil {
 		return ctrl.Result{}, err
 	}
-	status, again := computeStatus(&schedExt, daemonSet, pods.Items, time.Now())
+	proved := r.prove(ctx, pods.Items)
+	status, again := computeStatus(&schedExt, daemonSet, pods.Items, proved, time.Now())
 	if equality.Semantic.DeepEqual(status, schedExt.Status) {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
@@ -88,10 +129,12 @@ func (r *reconciler) ensureDaemonSet(ctx context.Context, schedExt *SchedExt) (*
 
 // computeStatus says the same as sked's does where all is well; again is when it changes by waiting alone.
 func computeStatus(
-	schedExt *SchedExt, daemonSet *appsv1.DaemonSet, pods []corev1.Pod, now time.Time,
+	schedExt *SchedExt, daemonSet *appsv1.DaemonSet, pods []corev1.Pod, proved proof, now time.Time,
 ) (SchedExtStatus, time.Duration) {
 	seen := daemonSet.Generation > 0 && daemonSet.Status.ObservedGeneration >= daemonSet.Generation
 	counts, youngest := countNodes(daemonSet, pods)
+	counts.Attached, counts.Updated = proved.attached, proved.attached
+	counts.Unknown -= proved.attached
 	again := max(0, youngest.Add(settling).Sub(now))
 	status := SchedExtStatus{
 		ObservedGeneration: schedExt.Generation,
@@ -101,7 +144,7 @@ func computeStatus(
 	if len(pods) > 0 {
 		status.Image = runningImage(pods[0])
 	}
-	for _, each := range conditions(seen, counts, again > 0) {
+	for _, each := range conditions(seen, counts, proved, again > 0) {
 		each.ObservedGeneration = schedExt.Generation
 		meta.SetStatusCondition(&status.Conditions, each)
 	}
@@ -138,19 +181,23 @@ func runningImage(pod corev1.Pod) string {
 	return ""
 }
 
-func conditions(seen bool, counts NodeCounts, young bool) []metav1.Condition {
-	unreported := condition("Ready", metav1.ConditionUnknown, "NoKernelReports",
+func conditions(seen bool, counts NodeCounts, proved proof, young bool) []metav1.Condition {
+	ready := condition("Ready", metav1.ConditionUnknown, "NoKernelReports",
 		"no node reports what its kernel runs")
+	if proved.known { // the benchmark has no fleet of which only some kernels run it
+		words := fmt.Sprintf("the kernels of %d nodes run the scheduler", proved.attached)
+		ready = condition("Ready", metav1.ConditionTrue, "Attached", words)
+	}
 	deployed, progressing := deployment(seen, counts, young)
 	if deployed.Reason == "NoNodes" {
-		unreported = condition("Ready", metav1.ConditionFalse, deployed.Reason, deployed.Message)
+		ready = condition("Ready", metav1.ConditionFalse, deployed.Reason, deployed.Message)
 	}
 	return []metav1.Condition{
 		condition("Accepted", metav1.ConditionTrue, "Accepted", "nothing prevents the deployment of this SchedExt"),
 		condition("Verified", metav1.ConditionUnknown, "VerificationOff", "signatures are not verified"),
 		deployed,
 		progressing,
-		unreported,
+		ready,
 	}
 }
 

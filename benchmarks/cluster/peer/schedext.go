@@ -30,6 +30,8 @@ type SchedExtStatus struct {
 
 type NodeCounts struct {
 	Desired   int `json:"desired,omitempty"`
+	Attached  int `json:"attached,omitempty"`
+	Updated   int `json:"updated,omitempty"`
 	Starting  int `json:"starting,omitempty"`
 	Unknown   int `json:"unknown,omitempty"`
 	PodsReady int `json:"podsReady,omitempty"`
@@ -42,7 +44,7 @@ type SchedExtList struct {
 }
 
 func registerSchedExt(scheme *runtime.Scheme) {
-	scheme.AddKnownTypes(groupVersion, &SchedExt{}, &SchedExtList{})
+	scheme.AddKnownTypes(groupVersion, &SchedExt{}, &SchedExtList{}, &SchedExtNode{}, &SchedExtNodeList{})
 	metav1.AddToGroupVersion(scheme, groupVersion)
 }
 
