@@ -92,6 +92,7 @@ class Reason(StrEnum):
 
     # Deployed, Progressing and Ready
     SUSPENDED = "Suspended"  # the user wants nothing to run
+    STOPPED = "Stopped"  # somebody stopped it with `kubectl sked stop`; `kubectl sked resume` starts it again
 
 
 # what somebody should look at

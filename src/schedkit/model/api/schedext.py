@@ -339,16 +339,18 @@ class ObjectMeta(ApiType, frozen=True):
 
 
 NEEDS_KEY = f"{GROUP}/needs"
+STOP_KEY = f"{GROUP}/stop"
 
 
 class Annotations(ApiType, frozen=True):
-    """The one annotation that is read: others may be as long as the API server allows."""
+    """The annotations that are read: others may be as long as the API server allows."""
 
     needs: str = msgspec.field(default="", name=NEEDS_KEY)
+    stop: str | None = msgspec.field(default=None, name=STOP_KEY)  # None: nobody has stopped it
 
 
 class SchedExtMeta(ObjectMeta, frozen=True):
-    """Identity of a SchedExt, and which features it needs of its manager."""
+    """Identity of a SchedExt, which features it needs of its manager, and whether somebody stopped it."""
 
     annotations: Annotations = Annotations()
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
+from schedkit.model.deploy import stops
 from schedkit.model.deploy.observation import Observation
 
 # a feature that announces itself adds its word here, with the code that knows what to do about it
-KNOWN: frozenset[str] = frozenset()
+KNOWN: frozenset[str] = frozenset({stops.NEED})
 
 _BETWEEN_WORDS = re.compile(r"[,\s]+")
 

@@ -17,6 +17,7 @@ from schedkit.model.deploy.needs import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation, Operations, differences, is_legacy
 from schedkit.model.deploy.render import render
+from schedkit.model.deploy.stops import rests
 from schedkit.model.deploy.verdicts import Question
 
 
@@ -147,16 +148,16 @@ def _draft(observation: Observation, image: str) -> _Draft:
 
 def _write(observation: Observation, vetted: Vetted, draft: _Draft) -> DaemonSetWrite | None:
     """At most one write of the DaemonSet; none of one that is not ours."""
-    observed, is_suspended = observation.daemon_set, observation.schedext.spec.suspend
+    observed, is_at_rest = observation.daemon_set, rests(observation.schedext)
     if is_being_deleted(observation):
         return None
     if observed is None:
-        is_held = is_suspended or vetted.obstacle is not None
+        is_held = is_at_rest or vetted.obstacle is not None
         return None if is_held else CreateDaemonSet(draft.body)
     if not observation.is_ours or observed.metadata.deletion_timestamp is not None:
         return None
     meta = observed.metadata
-    if is_suspended:
+    if is_at_rest:
         return DeleteDaemonSet(meta.name, meta.uid)
     if vetted.obstacle is not None:
         return None

@@ -21,6 +21,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from schedkit.model.api.schedext import SchedExt
 from schedkit.model.deploy.overlaps import Subject, Wish, are_disjoint, wishes_of
+from schedkit.model.deploy.stops import rests
 
 # which SchedExt: its namespace and name
 Key = TypeVar("Key", bound=tuple[str | None, str])
@@ -148,7 +149,7 @@ def _discard(sets: dict[K, set[Key]], name: K, key: Key) -> None:
 
 def _contender(key: Key, schedext: SchedExt | None) -> _Contender[Key] | None:
     """None: it wants no nodes."""
-    if schedext is None or schedext.spec.suspend or schedext.metadata.deletion_timestamp is not None:
+    if schedext is None or rests(schedext) or schedext.metadata.deletion_timestamp is not None:
         return None
     wishes = tuple(wishes_of(schedext))
     rank = (schedext.metadata.creation_timestamp or _LONG_AGO, key)

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from schedkit.model.api.conditions import Finding, Reason, no, unknown, yes
-from schedkit.model.api.schedext import ConditionStatus, ConditionType
+from schedkit.model.api.schedext import STOP_KEY, ConditionStatus, ConditionType
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
 from schedkit.model.deploy.render import LEGACY_LACKS
+from schedkit.model.deploy.stops import stop_of, words_of_stop
 from schedkit.model.report.fleet import Fleet, by_severity
 from schedkit.model.report.kernel_table import ProvedState
 from schedkit.model.report.node_checks import SETTLING, Bucket
@@ -155,8 +156,13 @@ def wanted_is_not_known(evidence: Situation) -> Finding | None:
 
 
 def nothing_should_run(evidence: Situation) -> Finding | None:
-    """The user said so."""
-    if not evidence.observation.schedext.spec.suspend:
+    """The user said so, or whoever was awake when it did harm."""
+    schedext = evidence.observation.schedext
+    stop = stop_of(schedext)
+    if stop is not None:
+        way_out = f"`kubectl sked resume {schedext.metadata.name}`, or removing the annotation {STOP_KEY},"
+        return no(Reason.STOPPED, f"{words_of_stop(stop)}; {way_out} starts it again")
+    if not schedext.spec.suspend:
         return None
     return no(Reason.SUSPENDED, "spec.suspend is true: nothing runs")
 

@@ -15,6 +15,7 @@ from schedkit.model.api.pods import Event, Pod
 from schedkit.model.deploy.needs import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
+from schedkit.model.deploy.stops import rests
 from schedkit.model.report.kernel_table import ProvedState, proved_state, without_a_pod
 from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
 from schedkit.model.report.sights import Sight
@@ -117,8 +118,8 @@ class Survey:
 def survey(observation: Observation, *, is_changing: bool) -> Survey:
     """`is_changing`: the DaemonSet is about to be written, so what is seen of it is out of date."""
     daemon_set, is_left_alone = observation.daemon_set, bool(unknown_needs(observation))
-    is_suspended = observation.schedext.spec.suspend and not is_left_alone
-    if daemon_set is None or not observation.is_ours or is_suspended:
+    is_at_rest = rests(observation.schedext) and not is_left_alone
+    if daemon_set is None or not observation.is_ours or is_at_rest:
         return Survey(observation, is_current=not is_changing)
     seen = daemon_set.status
     is_current = (
