@@ -1,4 +1,4 @@
-"""Single requests over a connection each: for a process that asks the API server a few times an hour.
+"""Single requests over a connection each: for whoever asks the API server now and then.
 
 It keeps nothing open and imports little. What asks often, watches, or must be fenced uses `client`.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import http.client
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -19,8 +20,19 @@ from schedkit.kube.errors import DecodeError, UnavailableError
 from schedkit.kube.resources import Described, Resource
 
 T = TypeVar("T", bound=Described)
+S = TypeVar("S")
 _MAX_ANSWER = 4 << 20
+_PAGE = 100  # a Node may have 20 KB
 _JSON_PATCH = "application/json-patch+json"
+
+
+class _ListMeta(msgspec.Struct, frozen=True):
+    next: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +43,43 @@ class DirectClient:
     user_agent: str
     timeout_s: float = 10.0
 
-    def get(self, kind: Resource[T], name: str, *, token: str | None) -> T:
+    def get(self, kind: Resource[T], name: str, namespace: str | None = None, *, token: str | None) -> T:
         """The object of that name; raises `NotFoundError`."""
-        return self._decode(kind, self._ask("GET", kind.path(name=name), token))
+        return self._decode(kind, self._ask("GET", kind.path(namespace=namespace, name=name), token))
+
+    def every(
+        self, kind: Resource[T], namespace: str | None = None, *, token: str | None, **selection: str
+    ) -> Iterator[T]:
+        """All objects of the kind, a page at a time; a selection is as the API spells it."""
+        path, query = kind.path(namespace=namespace), {"limit": str(_PAGE), **selection}
+        while True:
+            content = self._ask("GET", f"{path}?{urlencode(query)}", token)
+            page = _decoded(content, type=_Page, what=f"list of {kind}")
+            yield from (_decoded(each, type=kind.type, what=kind.kind) for each in page.items)
+            if not page.metadata.next:
+                return
+            query["continue"] = page.metadata.next
 
     def create(self, kind: Resource[T], body: object, *, token: str | None) -> T:
         """Make it; raises `AlreadyExistsError`."""
         return self._decode(kind, self._ask("POST", kind.path(), token, msgspec.json.encode(body)))
 
-    def change(self, kind: Resource[T], patch: object, name: str, *, token: str | None) -> T:
+    def change(
+        self, kind: Resource[T], patch: object, name: str, namespace: str | None = None, *, token: str | None
+    ) -> T:
         """Apply a JSON patch; raises `ConflictError` if the object is of another version than it says."""
-        body = msgspec.json.encode(patch)
-        return self._decode(kind, self._ask("PATCH", kind.path(name=name), token, body, _JSON_PATCH))
+        path, body = kind.path(namespace=namespace, name=name), msgspec.json.encode(patch)
+        return self._decode(kind, self._ask("PATCH", path, token, body, _JSON_PATCH))
+
+    def delete(
+        self, kind: Resource[T], name: str, namespace: str | None = None, *, uid: str, token: str | None
+    ) -> None:
+        """Delete this very object; raises `ConflictError` if another one has its name by now."""
+        body = msgspec.json.encode({"preconditions": {"uid": uid}, "propagationPolicy": "Background"})
+        self._ask("DELETE", kind.path(namespace=namespace, name=name), token, body)
 
     def _decode(self, kind: Resource[T], content: bytes) -> T:
-        try:
-            return msgspec.json.decode(content, type=kind.type)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise DecodeError(f"the answer is no {kind.kind}: {error}") from error
+        return _decoded(content, type=kind.type, what=kind.kind)
 
     def _ask(
         self,
@@ -88,6 +119,13 @@ class DirectClient:
         if self.connection.proxy:
             connected.set_tunnel(*_place(self.connection.server))
         return connected
+
+
+def _decoded(content: bytes | msgspec.Raw, *, type: type[S], what: str) -> S:  # noqa: A002  # as msgspec has it
+    try:
+        return msgspec.json.decode(content, type=type)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DecodeError(f"the answer is no {what}: {error}") from error
 
 
 def _place(url: str) -> tuple[str, int]:

@@ -27,3 +27,13 @@ def unknown_needs(observation: Observation) -> tuple[str, ...]:
 def _words(needs: str) -> set[str]:
     """Commas or blanks are between words."""
     return set(_BETWEEN_WORDS.split(needs)) - {""}
+
+
+def with_need(needs: str, word: str) -> str:
+    """The annotation with that word as well; the words of others stay."""
+    return ",".join(sorted(_words(needs) | {word}))
+
+
+def without_need(needs: str, word: str) -> str:
+    """The annotation without that word; empty: nothing is left to be said."""
+    return ",".join(sorted(_words(needs) - {word}))

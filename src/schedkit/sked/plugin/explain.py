@@ -1,0 +1,67 @@
+"""`kubectl sked explain NODE`: what its kernel runs, for whom, and how the last schedulers ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from schedkit.kube.errors import ForbiddenError
+from schedkit.model.api.pods import Pod
+from schedkit.model.deploy.render import MANAGED_BY, MANAGER
+from schedkit.model.report.explanation import Explanation, explain
+from schedkit.sked.kinds import NODES, PODS, SCHEDEXT_NODES
+from schedkit.sked.plugin.answers import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
+from schedkit.sked.plugin.cluster import Cluster, connect
+
+T = TypeVar("T")
+
+
+@click.command("explain")
+@click.argument("node")
+@common
+def command(node: str, kubeconfig: Path | None, context: str | None, output: str) -> None:
+    """Say what the kernel of NODE runs, for whom, and how the last schedulers ended there."""
+    lacking: list[str] = []
+    with told_plainly():
+        found, is_known = _look(connect(kubeconfig, context), node, lacking)
+    show(found, output, _lines(found))
+    for each in lacking:
+        tell(f"not seen, because a right is missing: {each}")
+    sys.exit(LACKS_RIGHTS if lacking else 0 if is_known else FAILED)
+
+
+def _look(cluster: Cluster, name: str, lacking: list[str]) -> tuple[Explanation, bool]:
+    """What can be seen; what the caller may not read is named."""
+
+    def seen(ask: Callable[[], T], otherwise: T) -> T:
+        try:
+            return ask()
+        except ForbiddenError as error:
+            lacking.append(str(error))
+            return otherwise
+
+    node = seen(lambda: cluster.find(NODES, name), None)
+    report = seen(lambda: cluster.find(SCHEDEXT_NODES, name), None)
+    selection = {"fieldSelector": f"spec.nodeName={name}", "labelSelector": f"{MANAGED_BY}={MANAGER}"}
+    nothing: tuple[Pod, ...] = ()
+    pods = seen(lambda: tuple(cluster.every(PODS, **selection)), nothing)
+    is_known = node is not None or report is not None
+    return explain(name, node, report.status if report else None, pods), is_known
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"{found.node}: {found.kernel}"
+    if found.owner:
+        yield f"  owner: {found.owner}"
+    yield f"  eligible: {found.eligible}"
+    for each in found.occupants:
+        state = "owns the kernel's scheduler" if each.owns_kernel else "has a pod here, and does not own it"
+        yield f"  SchedExt {each.schedext} {state}"
+    for ended in found.exits:
+        yield f"  {ended}"
+    for remark in found.remarks:
+        yield f"  {remark}"

@@ -1,0 +1,294 @@
+"""`kubectl sked stop` and `resume`: one annotation for each SchedExt, and the patience to see what it does.
+
+A stop works without a manager too: then the DaemonSets are deleted from here, and a manager that comes back
+reads the annotation and leaves them away.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+import msgspec
+
+from schedkit.kube.errors import ConflictError, ForbiddenError
+from schedkit.kube.resources import Resource
+from schedkit.model.api.reports import ReportStatus
+from schedkit.model.api.schedext import GROUP, KIND, NEEDS_KEY, PLURAL, STOP_KEY, VERSION, SchedExt
+from schedkit.model.api.schema import ApiType
+from schedkit.model.deploy import stops
+from schedkit.model.deploy.needs import with_need, without_need
+from schedkit.model.deploy.stops import Stop
+from schedkit.model.report.stopping import Remaining, remaining, unreported
+from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
+from schedkit.sked.plugin.answers import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
+from schedkit.sked.plugin.cluster import Cluster, connect
+
+_MANAGER_ANSWERS_S = 5.0
+_LOOK_S = 0.5
+_TELL_S = 5.0
+_TRIES = 5  # somebody else writes the same object now and then
+
+
+class _AnnotatedMeta(ApiType, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Annotated(ApiType, frozen=True):
+    """A SchedExt with all of its annotations: one is written, the others stay."""
+
+    metadata: _AnnotatedMeta = _AnnotatedMeta()
+
+
+_ANNOTATED = Resource(GROUP, VERSION, PLURAL, KIND, _Annotated)
+
+
+class Stopping(msgspec.Struct, frozen=True, rename="camel"):
+    """What a stop came to."""
+
+    stopped: tuple[str, ...]
+    nodes: int  # that ran one of them
+    remaining: tuple[Remaining, ...] = ()
+    unreported: tuple[str, ...] = ()  # nodes without a report: there the pod's end is all that is known
+    missing_rights: tuple[str, ...] = ()
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """What runs again."""
+
+    resumed: tuple[str, ...]
+
+
+_targets = (
+    click.argument("names", nargs=-1, metavar="[NAME]..."),
+    click.option("--all", "is_all", is_flag=True, help="Every SchedExt of every namespace."),
+    click.option("-n", "--namespace", help="Namespace of the SchedExts. The context's if left out."),
+)
+
+
+def _with_targets(command: click.decorators.FC) -> click.decorators.FC:
+    for each in reversed(_targets):
+        command = each(command)
+    return command
+
+
+@click.command("stop")
+@_with_targets
+@click.option("--reason", default="", help="Why, for whoever finds it stopped.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=120,
+    show_default=True,
+    help="Seconds to wait for nodes.",
+)
+@common
+def stop(
+    names: tuple[str, ...],
+    namespace: str | None,
+    reason: str,
+    timeout: float,
+    kubeconfig: Path | None,
+    context: str | None,
+    output: str,
+    *,
+    is_all: bool,
+) -> None:
+    """Stop SchedExts: their schedulers end on every node, and stay away until `resume`.
+
+    The command ends when the kernels say that the schedulers are gone, or names the nodes where they are not.
+    """
+    _demand_targets(names, is_all=is_all)
+    with told_plainly():
+        cluster = connect(kubeconfig, context)
+        chosen = _chosen(cluster, names, namespace, is_all=is_all)
+        found = _stop(cluster, chosen, reason, timeout)
+    show(found, output, _stopping_lines(found))
+    sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.remaining else 0)
+
+
+@click.command("resume")
+@_with_targets
+@common
+def resume(
+    names: tuple[str, ...],
+    namespace: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    output: str,
+    *,
+    is_all: bool,
+) -> None:
+    """Start again what was stopped; with --all, everything that is stopped."""
+    _demand_targets(names, is_all=is_all)
+    with told_plainly():
+        cluster = connect(kubeconfig, context)
+        chosen = _chosen(cluster, names, namespace, is_all=is_all)
+        at_rest = [each for each in chosen if each.metadata.annotations.stop is not None]
+        for each in at_rest:
+            _annotate(cluster, each, None)
+    found = Resumed(tuple(_name(each) for each in at_rest))
+    lines = (f"{each} starts again" for each in found.resumed)
+    show(found, output, lines if found.resumed else iter(["no SchedExt of these was stopped"]))
+
+
+def _demand_targets(names: tuple[str, ...], *, is_all: bool) -> None:
+    if is_all == bool(names):
+        raise click.UsageError("Name SchedExts, or give --all.")
+
+
+def _chosen(
+    cluster: Cluster, names: tuple[str, ...], namespace: str | None, *, is_all: bool
+) -> list[SchedExt]:
+    if is_all:
+        return list(cluster.every(SCHEDEXTS, namespace))
+    place = namespace or cluster.namespace
+    found = {each: cluster.find(SCHEDEXTS, each, place) for each in names}
+    if absent := [name for name, each in found.items() if each is None]:
+        raise click.UsageError(
+            f"there is no SchedExt {', '.join(absent)} in the namespace {place}: "
+            "`kubectl sked get` lists them; -n names another namespace"
+        )
+    return [each for each in found.values() if each is not None]
+
+
+# Stop
+
+
+def _stop(cluster: Cluster, chosen: list[SchedExt], reason: str, timeout_s: float) -> Stopping:
+    """The annotations first: what follows only makes it faster, or watches it."""
+    lacking: dict[str, None] = {}
+    ran = dict(_ran(cluster, chosen, lacking))
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    why = Stop(reason=reason, by=cluster.caller(), time=now)
+    for each in chosen:
+        _annotate(cluster, each, why)
+        tell(f"{_name(each)}: stopped; waiting for its nodes")
+    _see_daemon_sets_go(cluster, chosen, lacking)
+    left = _see_nodes_end(cluster, chosen, ran, timeout_s, lacking)
+    reports = _reports(cluster, lacking)
+    return Stopping(
+        stopped=tuple(_name(each) for each in chosen),
+        nodes=len(set(ran.values())),
+        remaining=left,
+        unreported=unreported(ran, reports),
+        missing_rights=tuple(lacking),
+    )
+
+
+def _ran(cluster: Cluster, chosen: Iterable[SchedExt], lacking: dict[str, None]) -> Iterator[tuple[str, str]]:
+    """Uids and nodes of the pods that run them."""
+    for each in chosen:
+        try:
+            for pod in cluster.pods_of(each):
+                yield pod.metadata.uid, pod.spec.node_name
+        except ForbiddenError as error:
+            lacking[str(error)] = None
+
+
+def _reports(cluster: Cluster, lacking: dict[str, None]) -> Mapping[str, ReportStatus]:
+    try:
+        return cluster.reports()
+    except ForbiddenError as error:
+        lacking[str(error)] = None
+        return {}
+
+
+def _annotate(cluster: Cluster, schedext: SchedExt, why: Stop | None) -> None:
+    """Write the stop, or take it away; everybody else's annotations stay."""
+    meta = schedext.metadata
+    for attempt in range(_TRIES):
+        found = cluster.find(_ANNOTATED, meta.name, meta.namespace)
+        if found is None:
+            return  # deleted meanwhile: that is the end of it
+        try:
+            cluster.change(_ANNOTATED, _patch(found, why), meta.name, meta.namespace)
+        except ConflictError:
+            if attempt == _TRIES - 1:
+                raise
+        else:
+            return
+
+
+def _patch(found: _Annotated, why: Stop | None) -> list[dict[str, object]]:
+    meta = found.metadata
+    kept = {key: value for key, value in meta.annotations.items() if key not in {STOP_KEY, NEEDS_KEY}}
+    change = with_need if why is not None else without_need
+    needs = change(meta.annotations.get(NEEDS_KEY, ""), stops.NEED)
+    kept |= {NEEDS_KEY: needs} if needs else {}
+    kept |= {STOP_KEY: msgspec.json.encode(why).decode()} if why is not None else {}
+    return [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version},
+        {"op": "add", "path": "/metadata/annotations", "value": kept},
+    ]
+
+
+def _see_daemon_sets_go(cluster: Cluster, chosen: Iterable[SchedExt], lacking: dict[str, None]) -> None:
+    """The manager deletes them; where none does, the caller."""
+    waiting = list(chosen)
+    until = time.monotonic() + _MANAGER_ANSWERS_S
+    try:
+        while waiting and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+            waiting = [each for each in waiting if _daemon_set_uid(cluster, each)]
+        for each in waiting:
+            tell(f"{_name(each)}: no manager has answered; its DaemonSet is deleted from here")
+            if uid := _daemon_set_uid(cluster, each):
+                cluster.delete(DAEMON_SETS, each.metadata.name, each.metadata.namespace, uid=uid)
+    except ForbiddenError as error:
+        lacking[str(error)] = None
+
+
+def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
+    """Of its DaemonSet, if it has one that nobody deletes; empty: it has not."""
+    meta = schedext.metadata
+    found = cluster.find(DAEMON_SETS, meta.name, meta.namespace)
+    if found is None or found.metadata.deletion_timestamp is not None:
+        return ""
+    owner = found.metadata.controller
+    return found.metadata.uid if owner is not None and owner.uid == meta.uid else ""
+
+
+def _see_nodes_end(
+    cluster: Cluster,
+    chosen: list[SchedExt],
+    ran: dict[str, str],
+    timeout_s: float,
+    lacking: dict[str, None],
+) -> tuple[Remaining, ...]:
+    until, told_at = time.monotonic() + timeout_s, 0.0
+    while True:
+        pods = dict(_ran(cluster, chosen, lacking))
+        ran |= pods  # a manager whose cache is behind may have made one more
+        left = remaining(ran, pods, _reports(cluster, lacking))
+        if not left or time.monotonic() >= until:
+            return left
+        if time.monotonic() - told_at >= _TELL_S:
+            told_at = time.monotonic()
+            first = f"such as {left[0].node}: {left[0].reason}"
+            tell(f"{len(left)} of {len(set(ran.values()))} nodes are left, {first}")
+        time.sleep(_LOOK_S)
+
+
+def _name(schedext: SchedExt) -> str:
+    return f"{schedext.metadata.namespace}/{schedext.metadata.name}"
+
+
+def _stopping_lines(found: Stopping) -> Iterator[str]:
+    for each in found.stopped:
+        yield f"{each} is stopped; `kubectl sked resume` starts it again"
+    done = found.nodes - len({each.node for each in found.remaining})
+    yield f"{done} of {found.nodes} nodes have ended it"
+    for left in found.remaining:
+        yield f"  {left.node}: {left.reason}; `kubectl sked explain {left.node}` says more"
+    if found.unreported:
+        yield f"  without a report, known by their pods alone: {', '.join(found.unreported)}"
+    for right in found.missing_rights:
+        yield f"  not seen, because a right is missing: {right}"
