@@ -113,20 +113,31 @@ class Cluster:
         found, agents = self.reports.store.get(Key(None, node)), self.agents.store.by("node", node)
         report, since = found.status if found else None, self._since
         owner = self._owner(report, node)
-        is_silent = not any(each.is_ready for each in agents) or None
+        silent_since, is_unheard = self._silence(node, agents, now)
         run = None if is_attached(report, pod) else running_since(pod)
         return Sight(
             node=self.nodes.store.get(Key(None, node)),
             report=report,
             misfit=self.reports.misfits.get(Key(None, node), ""),
             has_agent=bool(agents),
-            silent_since=since.see(Wait.AGENT, node, is_silent, now) if node else None,
+            silent_since=silent_since,
+            is_unheard=is_unheard,
             joined_at=since.known(Wait.JOINING, node),
             unattached_since=since.see(Wait.ATTACHMENT, pod.metadata.uid, run, now),
             has_neighbour=self._has_neighbour(pod),
             owner=owner,
             stranger_since=since.see(Wait.STRANGER, node, _stranger(report, owner), now),
         )
+
+    def _silence(
+        self, node: str, agents: Iterable[AgentPod], now: dt.datetime
+    ) -> tuple[dt.datetime | None, bool]:
+        """Since when no agent is ready on the node, and whether none has been since this process looks."""
+        is_silent = bool(node) and not any(each.is_ready for each in agents)
+        fell_silent = self._since.known(Wait.AGENT, node) if is_silent else None
+        is_unheard = is_silent and fell_silent is None
+        unheard_since = self._since.see(Wait.FIRST_WORD, node, is_unheard or None, now)
+        return fell_silent or unheard_since, is_unheard
 
     def _owner(self, report: ReportStatus | None, node: str) -> Pod | None:
         """The pod of ours that the report names; None: it names none."""
@@ -149,10 +160,11 @@ class Cluster:
         return {Key(namespace, owner.name) for namespace, owner in owned if owner}
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """A node that was there before the manager is none that joins."""
-        if new is None and old is not None:
+        """A node that was there before the manager is none that joins; one made anew is."""
+        is_another = new is None or (old is not None and old.metadata.uid != new.metadata.uid)
+        if old is not None and is_another:
             self._since.forget(old.metadata.name)
-        elif new is not None and old is None and self.nodes.synced:
+        if new is not None and (old is None or is_another) and self.nodes.synced:
             self._since.see(Wait.JOINING, new.metadata.name, value=True, now=_now())
 
     def _agent_changed(self, old: AgentPod | None, new: AgentPod | None) -> None:

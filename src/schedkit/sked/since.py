@@ -1,7 +1,8 @@
 """Since when something has been as it is, by the clock of this process alone.
 
 Dates in objects are by the clocks of others: of nodes and of the control plane. None of them is subtracted
-from ours. A manager that starts anew waits anew, for some minutes at most.
+from ours. A manager that starts anew waits anew, for some minutes at most; but what the status says already
+about silent agents stands (`model.report.fleet`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import NamedTuple
 class Wait(Enum):
     """What is waited for."""
 
-    AGENT = auto()  # a node's agent is not ready
+    AGENT = auto()  # a node's agent was ready, and is not
+    FIRST_WORD = auto()  # a node's agent has not been ready since this process looks
     ATTACHMENT = auto()  # a pod's container runs, and is not attached
     STRANGER = auto()  # a node's report names a pod that is not known
     JOINING = auto()  # a node is new

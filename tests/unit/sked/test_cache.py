@@ -107,6 +107,29 @@ def test_an_agent_is_silent_from_when_it_is_seen_to_be(ready: bool) -> None:
     on_a_cluster(scene)
 
 
+def test_an_agent_is_unheard_until_it_is_ready_for_the_first_time() -> None:
+    def scene(cluster: Cluster) -> None:
+        for version, is_ready, is_unheard in ((50, False, True), (51, True, False), (52, False, False)):
+            cluster.agents._put(agent(ready=is_ready, version=version))  # noqa: SLF001 - as its watch does
+            assert cluster.look(PLACED, NOW).is_unheard == is_unheard
+
+        cluster.agents._drop(Key("sked-node", "agent-node-1"))  # noqa: SLF001
+        assert not cluster.look(PLACED, NOW).is_unheard
+
+    on_a_cluster(scene)
+
+
+def test_a_node_that_is_made_anew_joins_and_its_agent_is_unheard() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.nodes._put(node())  # noqa: SLF001 - as its list does
+        cluster.nodes._synced.set()  # noqa: SLF001
+        cluster.nodes._put(node(uid="another", resource_version="31"))  # noqa: SLF001 - as a list anew does
+
+        assert cluster.look(PLACED, NOW).joined_at is not None
+
+    on_a_cluster(scene)
+
+
 def test_only_a_node_that_comes_after_the_first_list_joins() -> None:
     def scene(cluster: Cluster) -> None:
         cluster.nodes._put(node("node-0"))  # noqa: SLF001 - as its list does

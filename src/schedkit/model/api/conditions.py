@@ -64,12 +64,14 @@ class Reason(StrEnum):
     STOPPED_BY_HUMAN = "StoppedByHuman"  # somebody at a node stopped the scheduler with SysRq-S
     NOT_ATTACHED = "NotAttached"  # a pod has run for five minutes, and the kernel does not run its scheduler
     REPORT_UNREADABLE = "ReportUnreadable"  # a node's report is not understood: its agent may be newer
+    KERNEL_UNREADABLE = "KernelUnreadable"  # an agent may not read what the kernel of its node runs
     OWNER_UNPROVED = "OwnerUnproved"  # an agent cannot prove whose scheduler the kernel of its node runs
     AGENT_REFUSED = "AgentRefused"  # agents cannot be created: Pod Security or another policy refuses them
     AGENT_MISSING = "AgentMissing"  # there has been no agent on a node for two minutes
     AGENT_SILENT = "AgentSilent"  # the agent on a node has not been ready for two minutes
     REPORT_MISSING = "ReportMissing"  # no agent has reported from a node yet
-    OTHER_BOOT = "OtherBoot"  # the report of a node is about an earlier boot, or an earlier node of its name
+    OTHER_NODE = "OtherNode"  # the report is by the agent of a Node that was deleted and made anew
+    OTHER_BOOT = "OtherBoot"  # the report of a node is about an earlier boot
     REATTACHING = "Reattaching"  # the kernel restarts the scheduler, because a CPU came or went
     ATTACHING = "Attaching"  # a pod runs, and its scheduler is about to be attached
     NODE_JOINING = "NodeJoining"  # a node joined less than five minutes ago, and has not reported yet
@@ -119,6 +121,7 @@ WARNINGS = frozenset(
         Reason.CONFLICTED,
         Reason.NOT_ATTACHED,
         Reason.REPORT_UNREADABLE,
+        Reason.KERNEL_UNREADABLE,
         Reason.OWNER_UNPROVED,
         Reason.AGENT_REFUSED,
         Reason.AGENT_MISSING,

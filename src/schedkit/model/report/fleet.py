@@ -12,6 +12,7 @@ import msgspec
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import SecurityContext
 from schedkit.model.api.pods import Event, Pod
+from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.needs import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
@@ -91,6 +92,7 @@ class Survey:
     outdated: int = 0  # as in `Fleet`
     is_current: bool = True  # as in `Fleet`
     newest: str = ""  # the template of the newest pods; empty: none of them is of the current one
+    told: frozenset[str] = frozenset()  # the reasons of troubles in the status that is there
 
     def state_of(self, pod: Pod) -> NodeState:
         """The state of the pod's node."""
@@ -98,9 +100,16 @@ class Survey:
 
     def kernel_of(self, pod: Pod, said: NodeState, sight: Sight) -> ProvedState:
         """The state of the kernel of the pod's node."""
-        found = proved_state(pod, said, sight, self.observation.now)
+        found = proved_state(pod, said, self._as_told_before(sight), self.observation.now)
         is_updated = found.bucket is Bucket.ATTACHED and self._is_updated(pod)
         return msgspec.structs.replace(found, is_updated=True) if is_updated else found
+
+    def _as_told_before(self, sight: Sight) -> Sight:
+        """A manager that begins anew does not take back what the one before said about silent agents."""
+        if not sight.is_unheard:
+            return sight
+        reason = Reason.AGENT_SILENT if sight.has_agent else Reason.AGENT_MISSING
+        return msgspec.structs.replace(sight, is_told_silent=reason.value in self.told)
 
     def _is_updated(self, pod: Pod) -> bool:
         """Whether it is of the current template: all are, or those of the newest."""
@@ -132,7 +141,9 @@ def survey(observation: Observation, *, is_changing: bool) -> Survey:
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_known else None
     pods = _newest_per_node(observation.own_pods)
     newest = _newest_template(pods) if seen.updated_number_scheduled else ""
-    return Survey(observation, pods, wanted, seen.desired_number_scheduled, outdated, is_current, newest)
+    told = frozenset(each.reason for each in (observation.schedext.status or SchedExtStatus()).troubles)
+    desired = seen.desired_number_scheduled
+    return Survey(observation, pods, wanted, desired, outdated, is_current, newest, told)
 
 
 def _newest_template(pods: Sequence[Pod]) -> str:

@@ -2,6 +2,10 @@
 
 A pod that runs proves nothing. What counts is a *good report*: of this boot of this very node, by an agent
 that is ready, or was less than two minutes ago.
+
+A manager that has just begun cannot know the latter. Where the status says already that agents are silent,
+silent ones get no more time; where it does not, they get the two minutes. So a manager that is upgraded
+together with its agents changes no condition, and none brings an old report back.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ JOINING_LASTS = timedelta(minutes=5)
 STRANGER_LASTS = timedelta(seconds=30)  # so long a pod may be in a report before it is in the cache
 
 _SYSRQ, _RESTARTED_BY_KERNEL = 67, 66  # the kernel's numbers for ends
+_STATES = frozenset({"enabled", "enabling", "disabled", "disabling", "absent"})  # the kernel's own words
+_NOTHING_RUNS = frozenset({"disabled", "disabling"})
 _DECISIVE = ("kernel.sched_ext", "kernel.btf")
 # no kernel could run the scheduler of such a pod
 _BROKEN = frozenset(
@@ -90,17 +96,35 @@ def _distrust(sight: Sight, now: datetime) -> tuple[Reason, str] | None:
     """Why the report says nothing about now; None: it is good."""
     if sight.misfit:
         return Reason.REPORT_UNREADABLE, f"the node's report is not understood: {shortened(sight.misfit)}"
-    is_silent = sight.silent_since is not None and now >= sight.silent_since + REPORT_LASTS
+    is_over = sight.silent_since is not None and now >= sight.silent_since + REPORT_LASTS
+    is_silent = is_over or sight.is_told_silent
     if is_silent and not sight.has_agent:
         return Reason.AGENT_MISSING, "there is no agent on the node: it is not known what the kernel runs"
     if is_silent:
         words = "the node's agent has not been ready for two minutes: it is not known what the kernel runs"
         return Reason.AGENT_SILENT, words
+    return _misfiled(sight)
+
+
+def _misfiled(sight: Sight) -> tuple[Reason, str] | None:
+    """Why the report is not about this boot of this very Node; None: it is."""
     if sight.report is None:
         return Reason.REPORT_MISSING, "no agent has reported from the node yet"
+    if _is_of_another_node(sight, sight.report):
+        words = "the node's report is by the agent of an earlier Node of that name"
+        return (
+            Reason.OTHER_NODE,
+            f"{words}: if the agent does not restart by itself, delete its pod on the node",
+        )
     if not _is_of_this_boot(sight, sight.report):
         return Reason.OTHER_BOOT, "the node's report is not about its present boot"
     return None
+
+
+def _is_of_another_node(sight: Sight, report: ReportStatus) -> bool:
+    """A token is for one Node: the agent of a Node that was deleted and made anew needs another one."""
+    node = sight.node
+    return node is not None and bool(node.metadata.uid) and node.metadata.uid != report.node_uid
 
 
 def _is_of_this_boot(sight: Sight, report: ReportStatus) -> bool:
@@ -227,12 +251,12 @@ def words_of_eject(ended: NodeExit) -> str:
 
 
 def _last_end(evidence: Evidence) -> NodeExit | None:
-    """How the pod's scheduler last ended, if none is attached or about to be; None: it did not.
+    """How the pod's scheduler last ended, if the kernel says that none is attached now; None: it did not.
 
     Both moments are by the node's own clock. An eject before the pod's start was another pod's.
     """
     report, started = evidence.report, evidence.pod.status.start_time
-    if report is None or report.state in {"enabled", "enabling"} or started is None:
+    if report is None or report.state not in _NOTHING_RUNS or started is None:
         return None
     ends = (each for each in reversed(report.exits) if each.time is not None and each.time >= started)
     return next((each for each in ends if _is_its_own(evidence, each)), None)
@@ -278,6 +302,17 @@ def nobody_says(evidence: Evidence) -> ProvedState | None:
     """Each cause has its own reason."""
     distrust = _distrust(evidence.sight, evidence.now)
     return _state(evidence, Bucket.UNKNOWN, *distrust) if distrust else None
+
+
+def kernel_cannot_be_read(evidence: Evidence) -> ProvedState | None:
+    """An agent that may not look, or does not understand the answer, knows nothing."""
+    report = evidence.report
+    if report is None or report.state in _STATES:
+        return None
+    why = next((each.detail for each in report.findings if each.id == _DECISIVE[0]), "")
+    said = f": {shortened(why)}" if why else ""
+    words = f"the node's agent cannot read what its kernel runs{said}"
+    return _state(evidence, Bucket.UNKNOWN, Reason.KERNEL_UNREADABLE, words)
 
 
 def owner_is_not_proved(evidence: Evidence) -> ProvedState | None:
@@ -327,6 +362,7 @@ CHECKS: tuple[Check, ...] = (
     node_is_silent,
     node_has_just_joined,
     nobody_says,
+    kernel_cannot_be_read,
     owner_is_not_proved,
     kernel_restarts_it,
     it_is_being_attached,

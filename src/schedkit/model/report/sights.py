@@ -26,6 +26,8 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
     misfit: str = ""  # why the report cannot be decoded; empty: it can
     has_agent: bool = False
     silent_since: datetime | None = None  # since when no agent is ready there; None: one is
+    is_unheard: bool = False  # no agent has been ready there since the manager began to look
+    is_told_silent: bool = False  # so it was already, by the status of before the manager began to look
     joined_at: datetime | None = None  # when it was first seen; None: it was there before the manager
     # since when the pod's container has run without being attached; None: it is attached, or does not run
     unattached_since: datetime | None = None

@@ -31,7 +31,7 @@ from schedkit.model.api.daemonset import OwnerReference
 from schedkit.model.api.nodes import NodeSpec
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
 from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
-from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus, UpdateStrategy
+from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus, TroubleKind, UpdateStrategy
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
@@ -80,6 +80,7 @@ NO_BTF = (
     NodeFinding(id="kernel.config", status="fail", detail="CONFIG_X is not set"),
     NodeFinding(id="kernel.btf", status="fail", detail="/sys/kernel/btf/vmlinux is missing"),
 )
+NO_SYS = (NodeFinding(id="kernel.sched_ext", status="skip", detail="/sys is not there"),)
 ATTACHED_ROWS = [
     pytest.param(sight(attached()), "attached", "Attached", "runs the pod's scheduler", id="its own pod"),
     pytest.param(
@@ -265,11 +266,20 @@ INELIGIBLE_ROWS = [
         id="a kernel without BTF, and what its config says proves nothing",
     ),
     pytest.param(
-        sight(report(state="", eligible=Eligibility.UNKNOWN), unattached_since=ago(300)),
-        "failed",
-        "NotAttached",
-        "",
+        sight(
+            report(state="unknown", eligible=Eligibility.UNKNOWN, findings=NO_SYS), unattached_since=ago(300)
+        ),
+        "unknown",
+        "KernelUnreadable",
+        "cannot read what its kernel runs: /sys is not there",
         id="an agent that may not look makes no node ineligible",
+    ),
+    pytest.param(
+        sight(report(state="paused", exits=(STALL,)), unattached_since=ago(300)),
+        "unknown",
+        "KernelUnreadable",
+        "",
+        id="a word of a later kernel, whatever ended before",
     ),
 ]
 UNKNOWN_ROWS = [
@@ -306,7 +316,18 @@ UNKNOWN_ROWS = [
         id="a report of the boot before",
     ),
     pytest.param(
-        sight(attached(node_uid="its-namesake")), "unknown", "OtherBoot", "", id="a namesake's report"
+        sight(attached(node_uid="its-namesake")),
+        "unknown",
+        "OtherNode",
+        "delete its pod on the node",
+        id="a Node that was made anew under its agent",
+    ),
+    pytest.param(
+        sight(attached(node_uid="its-namesake", kernel=ReportKernel(boot_id="before"))),
+        "unknown",
+        "OtherNode",
+        "",
+        id="a namesake's report of another boot",
     ),
     pytest.param(
         sight(attached(kernel=ReportKernel()), node=node(boot="")),
@@ -605,6 +626,9 @@ INELIGIBLE = sight(report(state="absent", eligible=Eligibility.NO, findings=NO_B
 EJECTED = sight(report(exits=(STALL,)))
 LOST = sight(attached(), has_agent=False, silent_since=ago(600))
 SILENT = sight(attached(), silent_since=ago(600))
+UNHEARD = sight(attached(), silent_since=ago(1), is_unheard=True)
+UNHEARD_AND_GONE = sight(attached(), has_agent=False, silent_since=ago(1), is_unheard=True)
+FELL_SILENT = sight(attached(), silent_since=ago(1))
 STARTING = sight(report(), unattached_since=ago(5))
 
 
@@ -706,6 +730,31 @@ def test_ready_says_how_many_and_names_one() -> None:
     assert ready(*on_nodes(a=GOOD, b=GOOD))[2] == "the kernels of 2 nodes run the scheduler"
     _, _, message = ready(*on_nodes(a=GOOD, b=DOWN))
     assert message == "the kernels of 1 of 2 nodes run the scheduler; 1 not ready, new or not eligible"
+
+
+@pytest.mark.parametrize(
+    ("troubles", "seen", "answer"),
+    [
+        pytest.param((), UNHEARD, "Attached", id="nobody said so before: it may be an upgrade of both"),
+        pytest.param((), UNHEARD_AND_GONE, "Attached", id="nobody said so before, and no agent yet"),
+        pytest.param(("AgentSilent",), UNHEARD, "AgentSilent", id="it was silent before"),
+        pytest.param(("AgentMissing",), UNHEARD_AND_GONE, "AgentMissing", id="it was missing before"),
+        pytest.param(("AgentMissing",), UNHEARD, "Attached", id="it was missing before, and starts"),
+        pytest.param(("AgentSilent",), FELL_SILENT, "Attached", id="it was heard in between"),
+        pytest.param(("AgentSilent",), GOOD, "Attached", id="it is ready again"),
+        pytest.param(
+            (), sight(attached(), silent_since=ago(120), is_unheard=True), "AgentSilent", id="for long"
+        ),
+    ],
+)
+def test_a_manager_that_begins_anew_believes_no_report_that_was_not_believed_before(
+    troubles: tuple[str, ...], seen: Sight, answer: str
+) -> None:
+    at, sights = on_nodes(a=seen, b=GOOD)
+    told = SchedExtStatus(troubles=tuple(TroubleKind(reason=each, nodes=1) for each in troubles))
+    before = replace(at, schedext=msgspec.structs.replace(at.schedext, status=told))
+
+    assert ready(before, sights)[1] == answer
 
 
 def test_without_a_report_or_an_agent_ready_is_as_unknown_as_ever() -> None:

@@ -37,7 +37,7 @@ from rig.builders.reports import attached, ended, of_pod, report, sight
 from schedkit.model.api.conditions import MAX_MESSAGE, Reason, carry_dates, legible
 from schedkit.model.api.daemonset import Capabilities, OwnerReference, SecurityContext
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
-from schedkit.model.api.reports import ReportOwner
+from schedkit.model.api.reports import ReportKernel, ReportOwner
 from schedkit.model.api.schedext import (
     Condition,
     ConditionStatus,
@@ -512,6 +512,7 @@ AT_LARGE = (
     observation(schedext(), daemon_set=None),
     observation(schedext()),
     observation(schedext(suspend=True), daemon_set=None),
+    observation(schedext(needs="claims")),
     observation(schedext(), rival=schedext("rival")),
     observation(schedext(), daemon_set=None, refusal="exceeded quota"),
     observation(schedext(), daemon_set=daemon_set(schedext()), events=(failed_create(REFUSED),)),
@@ -547,6 +548,8 @@ IN_ONE_KERNEL = (
     sight(attached(of_pod("a-pod")), silent_since=ago(600), has_agent=False),
     sight(attached(of_pod("a-pod")), misfit="no report"),
     sight(attached(of_pod("a-pod"), node_uid="another")),
+    sight(attached(of_pod("a-pod"), kernel=ReportKernel(boot_id="before"))),
+    sight(report(state="unknown")),
     sight(attached(of_pod("another"))),
     sight(attached(UNPROVED)),
     sight(report()),
