@@ -14,12 +14,13 @@ import upkeep
 import yaml
 from crdschema import Schema, root_schema
 from fieldtables import reasons, tables
-from pagetables import permissions, reasons_by_condition
+from pagetables import kernel_table, permissions, reasons_by_condition
 
 from schedkit.model.api import schedext, schedextnode
 from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 from schedkit.model.api.schedextnode import SchedExtNode
+from schedkit.model.report.kernel_table import TABLE
 from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 
 _CRDS = Path("config/crd/bases")
@@ -147,6 +148,7 @@ def _with_tables(page: str) -> str:
         "node_fields": tables(SchedExtNode, of=f" of {schedextnode.KIND}"),
         "reasons": reasons(Reason),
         "conditions": reasons_by_condition(Reason, WARNINGS, page),
+        "kernels": kernel_table(TABLE, page),
         "permissions": permissions(where),
     }
     return _PART.sub(lambda found: found["head"] + parts[found["part"]] + found["tail"], page)

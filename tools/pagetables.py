@@ -7,6 +7,8 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
 
+from schedkit.model.report.kernel_table import Row
+from schedkit.model.report.node_checks import Bucket
 from schedkit.sked.permissions import Permission
 
 _GROUP = re.compile(r"^    # ([A-Za-z, ]+)")
@@ -42,6 +44,25 @@ def _grouped(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 def _linked(reason: str) -> str:
     return f"[`{reason}`](#{reason.lower()})"
+
+
+def kernel_table(rows: Iterable[Row], page: str) -> str:
+    """One row for each reason that a check may give, in the order in which the checks are asked."""
+    head = "\n| what is seen of a node | bucket | reason | what to do |\n|---|---|---|---|\n"
+    linked = advised(page)
+    lines = (
+        f"| {row.when} | `{bucket}` | `{reason}` | {_advice(reason, bucket, linked)} |\n"
+        for row in rows
+        for reason, bucket in row.finds.items()
+    )
+    return head + "".join(lines) + "\n"
+
+
+def _advice(reason: str, bucket: str, linked: Container[str]) -> str:
+    """What is well needs nothing, and what has no advice ends by itself."""
+    if bucket == Bucket.ATTACHED:
+        return "nothing"
+    return f"see {_linked(reason)}" if reason in linked else "wait"
 
 
 def permissions(tables: Iterable[tuple[str, Iterable[Permission]]]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -77,8 +78,8 @@ def proved_state(pod: Pod, said: NodeState, sight: Sight, now: datetime) -> Prov
     """The state of the kernel of the pod's node."""
     good = sight.report if _distrust(sight, now) is None else None
     evidence = Evidence(pod, said, sight, now, good)
-    for check in CHECKS:
-        finding = check(evidence)
+    for row in TABLE:
+        finding = row.check(evidence)
         if finding is not None:
             return finding
     raise AssertionError("the last check finds something on every node")
@@ -349,24 +350,108 @@ def it_is_not_attached(evidence: Evidence) -> ProvedState:
     return _state(evidence, Bucket.FAILED, Reason.NOT_ATTACHED, words)
 
 
-CHECKS: tuple[Check, ...] = (
-    kernel_runs_it,
-    kernel_cannot_run_any,
-    pod_is_broken,
-    predecessor_still_runs,
-    owner_is_not_seen_yet,
-    kernel_runs_another,
-    human_stopped_it,
-    kernel_ejected_it,
-    pod_does_not_run,
-    node_is_silent,
-    node_has_just_joined,
-    nobody_says,
-    kernel_cannot_be_read,
-    owner_is_not_proved,
-    kernel_restarts_it,
-    it_is_being_attached,
-    it_is_not_attached,
+class Row(NamedTuple):
+    """A check, and what it finds when: the documentation shows these."""
+
+    check: Check
+    when: str
+    finds: dict[Reason, Bucket]
+
+
+# the order is the specification: of several rows that are true of a node, the first counts
+TABLE: tuple[Row, ...] = (
+    Row(
+        kernel_runs_it,
+        "by a good report, the pod owns what the kernel runs",
+        {Reason.ATTACHED: Bucket.ATTACHED},
+    ),
+    Row(
+        kernel_cannot_run_any,
+        "by a good report, the kernel has no sched_ext or no BTF",
+        {Reason.INELIGIBLE: Bucket.INELIGIBLE},
+    ),
+    Row(
+        pod_is_broken,
+        "the pod cannot run on any kernel",
+        dict.fromkeys(sorted(_BROKEN), Bucket.FAILED) | {Reason.POD_PENDING: Bucket.STARTING},
+    ),
+    Row(
+        predecessor_still_runs,
+        "by a good report, the kernel runs the scheduler of an earlier pod of the same DaemonSet",
+        {Reason.ATTACHING: Bucket.STARTING},
+    ),
+    Row(
+        owner_is_not_seen_yet,
+        "by a good report, the kernel runs the scheduler of a pod that has been unknown for less than 30 s",
+        {Reason.ATTACHING: Bucket.STARTING},
+    ),
+    Row(
+        kernel_runs_another,
+        "by a good report, the kernel runs a scheduler of somebody else, who is named; other tenants are not",
+        {Reason.CONFLICTED: Bucket.CONFLICTED},
+    ),
+    Row(
+        human_stopped_it,
+        "by a good report, nothing is attached, and SysRq-S ended the pod's scheduler last",
+        {Reason.STOPPED_BY_HUMAN: Bucket.FAILED},
+    ),
+    Row(
+        kernel_ejected_it,
+        "by a good report, nothing is attached, and the kernel ejected the pod's scheduler last",
+        {Reason.EJECTED: Bucket.FAILED},
+    ),
+    Row(
+        pod_does_not_run,
+        "the pod's container does not run",
+        {Reason.CRASHING: Bucket.FAILED, Reason.POD_STARTING: Bucket.STARTING},
+    ),
+    Row(
+        node_is_silent,
+        "there is no good report, and the node is gone or not Ready",
+        {Reason.NODE_SILENT: Bucket.UNKNOWN},
+    ),
+    Row(
+        node_has_just_joined,
+        "there is no good report, and the node joined less than five minutes ago",
+        {Reason.NODE_JOINING: Bucket.STARTING},
+    ),
+    Row(
+        nobody_says,
+        "there is no good report",
+        {
+            Reason.REPORT_UNREADABLE: Bucket.UNKNOWN,
+            Reason.AGENT_MISSING: Bucket.UNKNOWN,
+            Reason.AGENT_SILENT: Bucket.UNKNOWN,
+            Reason.REPORT_MISSING: Bucket.UNKNOWN,
+            Reason.OTHER_NODE: Bucket.UNKNOWN,
+            Reason.OTHER_BOOT: Bucket.UNKNOWN,
+        },
+    ),
+    Row(
+        kernel_cannot_be_read,
+        "the agent may not read the kernel's state, or does not understand it",
+        {Reason.KERNEL_UNREADABLE: Bucket.UNKNOWN},
+    ),
+    Row(
+        owner_is_not_proved,
+        "by a good report, the kernel runs a scheduler whose owner is not proved",
+        {Reason.OWNER_UNPROVED: Bucket.UNKNOWN},
+    ),
+    Row(
+        kernel_restarts_it,
+        "a CPU came or went, and the pod's container has run for less than five minutes since",
+        {Reason.REATTACHING: Bucket.STARTING},
+    ),
+    Row(
+        it_is_being_attached,
+        "the pod's container has run for less than five minutes without being attached",
+        {Reason.ATTACHING: Bucket.STARTING},
+    ),
+    Row(
+        it_is_not_attached,
+        "the pod's container has run for five minutes without being attached",
+        {Reason.NOT_ATTACHED: Bucket.FAILED},
+    ),
 )
 
 

@@ -35,7 +35,7 @@ from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus, TroubleKin
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
-from schedkit.model.report.kernel_table import ProvedState, proved_state
+from schedkit.model.report.kernel_table import TABLE, Evidence, ProvedState, proved_state
 from schedkit.model.report.node_checks import Bucket, node_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same
@@ -378,6 +378,7 @@ def test_a_node_whose_pod_runs_is_what_its_kernel_is_proved_to_run(
 
     assert (found.bucket, found.reason) == (bucket, reason)
     assert words in found.message
+    assert any(row.finds.get(found.reason) == found.bucket for row in TABLE)
 
 
 NOT_READY = PodCondition(type="Ready", status="False")
@@ -908,6 +909,15 @@ containers = st.sampled_from(
         waiting("CrashLoopBackOff", crashed=crash()),
     ]
 )
+
+
+@given(containers, sights)
+def test_each_row_finds_what_the_documentation_says(container: ContainerStatus | None, seen: Sight) -> None:
+    on = placed("a", container)
+    evidence = Evidence(on, node_state(on, None, NOW), seen, NOW, seen.report)
+    for row in TABLE:
+        found = row.check(evidence)
+        assert found is None or row.finds[found.reason] == found.bucket
 
 
 @given(
