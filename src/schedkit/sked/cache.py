@@ -22,7 +22,7 @@ from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
 from schedkit.model.report.fleet import last_refusal
 from schedkit.model.report.node_checks import running_since
-from schedkit.model.report.sights import Sight, is_attached, is_enabled
+from schedkit.model.report.sights import Sight, boot_of_another_report, is_attached, is_enabled
 from schedkit.sked.kinds import AGENT_PODS, DAEMON_SETS, EVENTS, NODES, PODS, REPORTS, SCHEDEXTS
 from schedkit.sked.since import Since, Wait
 
@@ -115,14 +115,17 @@ class Cluster:
         owner = self._owner(report, node)
         silent_since, is_unheard = self._silence(node, agents, now)
         run = None if is_attached(report, pod) else running_since(pod)
+        of_node = self.nodes.store.get(Key(None, node))
+        rebooted = boot_of_another_report(of_node, report)
         return Sight(
-            node=self.nodes.store.get(Key(None, node)),
+            node=of_node,
             report=report,
             misfit=self.reports.misfits.get(Key(None, node), ""),
             has_agent=bool(agents),
             silent_since=silent_since,
             is_unheard=is_unheard,
             joined_at=since.known(Wait.JOINING, node),
+            rebooted_at=since.see(Wait.REBOOT, node, rebooted, now),
             unattached_since=since.see(Wait.ATTACHMENT, pod.metadata.uid, run, now),
             has_neighbour=self._has_neighbour(pod),
             owner=owner,

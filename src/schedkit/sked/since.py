@@ -21,6 +21,7 @@ class Wait(Enum):
     ATTACHMENT = auto()  # a pod's container runs, and is not attached
     STRANGER = auto()  # a node's report names a pod that is not known
     JOINING = auto()  # a node is new
+    REBOOT = auto()  # a node has another boot than its report
 
 
 class _Fact(NamedTuple):

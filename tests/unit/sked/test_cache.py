@@ -15,6 +15,7 @@ from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import OwnerReference
+from schedkit.model.api.reports import ReportKernel
 from schedkit.sked.cache import Cluster
 
 PLACED = pod(container=running(60))
@@ -126,6 +127,22 @@ def test_a_node_that_is_made_anew_joins_and_its_agent_is_unheard() -> None:
         cluster.nodes._put(node(uid="another", resource_version="31"))  # noqa: SLF001 - as a list anew does
 
         assert cluster.look(PLACED, NOW).joined_at is not None
+
+    on_a_cluster(scene)
+
+
+def test_a_reboot_is_waited_for_from_when_the_node_says_its_boot_until_the_report_does() -> None:
+    def scene(cluster: Cluster) -> None:
+        cluster.reports.store.put(served(attached()))
+        cluster.nodes.store.put(node())
+        assert cluster.look(PLACED, NOW).rebooted_at is None
+
+        cluster.nodes.store.put(node(boot="next", resource_version="31"))
+        assert cluster.look(PLACED, NOW).rebooted_at == NOW
+        assert cluster.look(PLACED, LATER).rebooted_at == NOW
+
+        cluster.reports.store.put(served(attached(kernel=ReportKernel(boot_id="next")), version=41))
+        assert cluster.look(PLACED, LATER).rebooted_at is None
 
     on_a_cluster(scene)
 

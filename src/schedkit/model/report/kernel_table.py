@@ -26,6 +26,7 @@ from schedkit.model.report.sights import EJECT, Sight, is_attached, is_enabled
 REPORT_LASTS = timedelta(minutes=2)  # after its agent stopped being ready
 ATTACHING_LASTS = timedelta(minutes=5)
 JOINING_LASTS = timedelta(minutes=5)
+REBOOTING_LASTS = timedelta(minutes=5)
 STRANGER_LASTS = timedelta(seconds=30)  # so long a pod may be in a report before it is in the cache
 
 _SYSRQ, _RESTARTED_BY_KERNEL = 67, 66  # the kernel's numbers for ends
@@ -97,6 +98,8 @@ def _distrust(sight: Sight, now: datetime) -> tuple[Reason, str] | None:
     """Why the report says nothing about now; None: it is good."""
     if sight.misfit:
         return Reason.REPORT_UNREADABLE, f"the node's report is not understood: {shortened(sight.misfit)}"
+    if sight.rebooted_at is not None and now < sight.rebooted_at + REBOOTING_LASTS:
+        return _misfiled(sight)  # its agent is on its way
     is_over = sight.silent_since is not None and now >= sight.silent_since + REPORT_LASTS
     is_silent = is_over or sight.is_told_silent
     if is_silent and not sight.has_agent:
@@ -482,6 +485,7 @@ def _changes_at(evidence: Evidence) -> datetime | None:
         (sight.unattached_since, ATTACHING_LASTS),
         (sight.stranger_since, STRANGER_LASTS),
         (sight.joined_at, JOINING_LASTS),
+        (sight.rebooted_at, REBOOTING_LASTS),
     )
     ends = (since + lasts for since, lasts in waits if since is not None)
     return min((end for end in ends if end > evidence.now), default=None)

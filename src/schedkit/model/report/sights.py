@@ -29,6 +29,7 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
     is_unheard: bool = False  # no agent has been ready there since the manager began to look
     is_told_silent: bool = False  # so it was already, by the status of before the manager began to look
     joined_at: datetime | None = None  # when it was first seen; None: it was there before the manager
+    rebooted_at: datetime | None = None  # since when its boot is not the report's; None: it is
     # since when the pod's container has run without being attached; None: it is attached, or does not run
     unattached_since: datetime | None = None
     has_neighbour: bool = False  # whether a pod of another SchedExt is on the node
@@ -40,6 +41,14 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
 def is_attached(report: ReportStatus | None, pod: Pod) -> bool:
     """Whether the report says that the kernel runs the pod's scheduler."""
     return report is not None and is_enabled(report) and report.owner.pod_uid == pod.metadata.uid != ""
+
+
+def boot_of_another_report(node: Node | None, report: ReportStatus | None) -> str | None:
+    """The node's boot, if the report is about an earlier one of this very Node; None: it is not."""
+    if node is None or report is None or node.metadata.uid != report.node_uid:
+        return None
+    boot = node.status.node_info.boot_id
+    return boot if boot and boot != report.kernel.boot_id else None
 
 
 def is_enabled(report: ReportStatus) -> bool:

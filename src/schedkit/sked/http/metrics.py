@@ -6,6 +6,7 @@ import platform
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
 import prometheus_client as prometheus
 from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily
@@ -16,7 +17,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from schedkit import __version__
 from schedkit.kube.controller import Controller
 from schedkit.kube.resources import Key
-from schedkit.model.api.schedext import ConditionType, SchedExt
+from schedkit.model.api.schedext import ConditionType, NodeCounts, SchedExt, SchedExtStatus
+from schedkit.model.report.node_checks import Bucket
 from schedkit.sked.cache import Cluster
 from schedkit.sked.trust.rules_folder import RuleFolder
 
@@ -95,7 +97,28 @@ class _Gauges(Collector):
         yield _gauge("sked_cached_objects", "Objects that are held in memory.", "resource", sizes)
         states = Tally(_state(each) for each in self._cluster.schedexts.store)
         yield _gauge("sked_schedexts", "SchedExts by the reason of the Deployed condition.", "state", states)
+        yield from self._of_nodes()
         yield from self._of_rules()
+
+    def _of_nodes(self) -> Iterator[Metric]:
+        """From each status, where they are counted already: a scrape looks at no node."""
+        nodes = GaugeMetricFamily(
+            "sked_schedext_nodes", "Nodes of a SchedExt by bucket.", labels=["namespace", "name", "bucket"]
+        )
+        troubled = GaugeMetricFamily(
+            "sked_schedext_troubled_nodes",
+            "Nodes of a SchedExt that need attention, by reason.",
+            labels=["namespace", "name", "reason"],
+        )
+        for each in self._cluster.schedexts.store:
+            whose, status = [each.metadata.namespace, each.metadata.name], each.status or SchedExtStatus()
+            counts = msgspec.structs.asdict(status.nodes or NodeCounts())
+            for bucket in Bucket:
+                nodes.add_metric([*whose, bucket.value], counts[bucket.value])
+            for trouble in status.troubles:
+                troubled.add_metric([*whose, trouble.reason], trouble.nodes)
+        yield nodes
+        yield troubled
 
     def _of_rules(self) -> Iterator[Metric]:
         rules = self._rules.rules

@@ -381,6 +381,7 @@ def test_a_node_whose_pod_runs_is_what_its_kernel_is_proved_to_run(
     assert any(row.finds.get(found.reason) == found.bucket for row in TABLE)
 
 
+REBOOTED = attached(kernel=ReportKernel(boot_id="before"))
 NOT_READY = PodCondition(type="Ready", status="False")
 
 
@@ -463,6 +464,20 @@ NOT_READY = PodCondition(type="Ready", status="False")
             "unknown",
             "NodeSilent",
             id="a node that reboots",
+        ),
+        pytest.param(
+            placed(),
+            sight(REBOOTED, rebooted_at=ago(299), silent_since=ago(500)),
+            "unknown",
+            "OtherBoot",
+            id="a node that has rebooted, and whose agent is on its way",
+        ),
+        pytest.param(
+            placed(),
+            sight(REBOOTED, rebooted_at=ago(300), silent_since=ago(500), has_agent=False),
+            "unknown",
+            "AgentMissing",
+            id="a node that has rebooted, and got no agent",
         ),
         pytest.param(
             placed(),
