@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 import rbac
@@ -26,6 +27,7 @@ from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE
 _CRDS = Path("config/crd/bases")
 _CHART_FILES = Path("charts/sked/files")
 PAGES = "docs/sked/*.md"
+_ALERTS = "config/prometheus/rules.yaml"
 _PART = re.compile(
     r"(?P<head><!-- generated: (?P<part>\w+) -->\n).*?(?P<tail><!-- end of generated -->)", re.DOTALL
 )
@@ -132,9 +134,17 @@ def texts(root: Path) -> dict[Path, str]:
         root / _CHART_FILES / "crd.yaml": schedexts,
         root / _CRDS / f"{GROUP}_{schedextnode.PLURAL}.yaml": nodes,
         root / _CHART_FILES / "node-crd.yaml": nodes,
+        root / _CHART_FILES / "alerts.yaml": alerts(root),
         **{root / file: text for file, text in rbac.files().items()},
         **{page: _with_tables(page.read_text()) for page in sorted(root.glob(PAGES))},
     }
+
+
+def alerts(root: Path) -> str:
+    """The groups of alert rules, as the chart includes them and promtool reads them."""
+    whole = (root / _ALERTS).read_text()
+    head = f"# Generated from {_ALERTS} by `make manifests`.\n"
+    return head + textwrap.dedent(whole.partition("\nspec:\n")[2])
 
 
 def _yaml(value: Schema) -> str:

@@ -114,7 +114,10 @@ def test_agents_of_another_priority_have_a_quota_for_that(home: Path, name: str,
 
 
 def test_the_charts_opt_in_parts_are_those_of_kustomize(home: Path) -> None:
-    settings = ("--set", "metrics.serviceMonitor=true,networkPolicy=true")
+    settings = (
+        "--set",
+        "metrics.serviceMonitor=true,metrics.podMonitor=true,metrics.alerts=true,networkPolicy=true",
+    )
     wanted = by_name([*kustomized("prometheus"), *kustomized("network-policy")])
 
     found = by_name(map(without_helms_own, charted(home, *settings)))
