@@ -20,14 +20,19 @@ from schedkit.sked.flags import ADDRESS, flag
     default=":8081",
     show_default=True,
 )
-def command(**given: Any) -> None:  # noqa: ANN401  # one field of `AgentSettings` each
+@click.option("--once", is_flag=True, help="Look once, print the report as JSON, and ask no API server.")
+def command(*, once: bool, **given: Any) -> None:  # noqa: ANN401  # one field of `AgentSettings` each
     """Report what this node's kernel runs, until SIGTERM."""
     # help and wrong usage need none of this
     from schedkit.kube.errors import KubeError  # noqa: PLC0415
     from schedkit.sked.agent import journal, process  # noqa: PLC0415
 
+    settings = process.AgentSettings(**given, root=Path("/"))
+    if once:
+        click.echo(process.look_once(settings.root))
+        return
     try:
-        process.run(process.AgentSettings(**given, root=Path("/")))
+        process.run(settings)
     except (KubeError, OSError) as error:
         journal.say("error", "agent_failed", reason=str(error))
         raise SystemExit(1) from error

@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from schedkit import __version__
 from schedkit.kernel import files, machine
 from schedkit.kernel.syslog import Syslog
@@ -20,7 +22,7 @@ from schedkit.kube.direct import DirectClient
 from schedkit.model.api.schedextnode import NodeAgent, NodeKernel, SchedExtNodeStatus
 from schedkit.model.kernel.sched_ext import KernelState
 from schedkit.model.node.report import Identity, report
-from schedkit.model.readiness.facts import Facts
+from schedkit.model.readiness.facts import Facts, KernelFacts
 from schedkit.model.readiness.table import Finding, examine
 from schedkit.sked.agent import journal, probes
 from schedkit.sked.agent.identity import Place, place_of_token
@@ -46,6 +48,23 @@ class AgentSettings:
 def run(settings: AgentSettings) -> None:
     """Report until SIGTERM or Ctrl-C."""
     asyncio.run(_run(settings))
+
+
+def look_once(root: Path) -> bytes:
+    """What would be reported now, as JSON; whose node this is, the API server alone knows."""
+    facts = machine.observe(root)
+    identity = _identity(root, facts, Place("", "", ""))
+    said = report(identity, Watcher(root, Syslog()).look(), examine(Facts(facts)), None)
+    return msgspec.json.format(msgspec.json.encode(said), indent=2)
+
+
+def _identity(root: Path, facts: KernelFacts, place: Place) -> Identity:
+    boot_id = files.text(root / "proc/sys/kernel/random/boot_id") or ""
+    return Identity(
+        place.node_uid,
+        NodeKernel(release=facts.release, architecture=facts.architecture, boot_id=boot_id),
+        NodeAgent(version=__version__, pod_uid=place.pod_uid),
+    )
 
 
 async def _run(settings: AgentSettings) -> None:
@@ -86,7 +105,7 @@ class Agent:
             self._hear(stack)
             facts = await asyncio.to_thread(machine.observe, self._settings.root)
             findings = examine(Facts(facts))
-            identity = self._identity(facts.release, facts.architecture)
+            identity = _identity(self._settings.root, facts, self._place)
             works = self._watch(identity, findings), self._reporter.run(), stop.wait()
             tasks = [asyncio.ensure_future(each) for each in works]
             for each in tasks:
@@ -94,14 +113,6 @@ class Agent:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()  # what ended by itself has failed
-
-    def _identity(self, release: str, architecture: str) -> Identity:
-        boot_id = files.text(self._settings.root / "proc/sys/kernel/random/boot_id") or ""
-        return Identity(
-            self._place.node_uid,
-            NodeKernel(release=release, architecture=architecture, boot_id=boot_id),
-            NodeAgent(version=__version__, pod_uid=self._place.pod_uid),
-        )
 
     def _hear(self, stack: AsyncExitStack) -> None:
         """Be woken by the kernel's announcements; without them, the backstop looks every few seconds."""

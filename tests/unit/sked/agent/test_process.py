@@ -9,14 +9,16 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rig.operator import reportstore
 from rig.operator.reportstore import Failure, ReportStore
 from schedkit import __version__
 from schedkit.kube.direct import DirectClient
+from schedkit.model.api.schedextnode import SchedExtNodeStatus
 from schedkit.sked.agent.identity import Place
-from schedkit.sked.agent.process import Agent, AgentSettings
+from schedkit.sked.agent.process import Agent, AgentSettings, look_once
 from schedkit.sked.agent.reporter import Reporter
 
 PLACE = Place("node-1", "node-uid", "pod-uid")
@@ -142,6 +144,38 @@ def test_what_an_agent_of_an_earlier_boot_wrote_counts_for_nothing(
     assert status["kernel"]["bootID"] == "boot-1"
     assert status["since"] > "2021"
     assert "old" not in [each["ops"] for each in status.get("exits", ())]
+
+
+def test_one_look_is_printed_without_an_api_server_and_without_a_token(tmp_path: Path) -> None:
+    """For a person in the agent's container, where nothing can be written."""
+    tmp_path.chmod(0o555)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("sked"), "agent", "--once"],
+        capture_output=True,
+        env={"HOME": str(tmp_path), "SKED_KUBECONFIG": str(tmp_path / "nowhere")},
+        cwd=tmp_path,
+        timeout=60,
+        check=True,
+    )
+
+    said = msgspec.json.decode(done.stdout, type=SchedExtNodeStatus)
+    assert said.kernel.release == os.uname().release
+    assert said.agent.version == __version__
+    assert done.stderr == b""
+
+
+def test_one_look_says_the_same_as_a_report(kernel: Kernel, store: ReportStore) -> None:
+    async def do(agent: Agent) -> None:
+        await until(lambda: agent.troubles() == ())
+
+    play(kernel, store, do)
+    once = msgspec.json.decode(look_once(kernel.root))
+
+    of_the_moment = ("since", "reportedAt", "nodeUID", "agent")
+    reported = store.status("node-1")
+    assert {key: once[key] for key in once if key not in of_the_moment} == {
+        key: reported[key] for key in reported if key not in of_the_moment
+    }
 
 
 PROBE = """
