@@ -113,6 +113,37 @@ def test_agents_of_another_priority_have_a_quota_for_that(home: Path, name: str,
     assert [each["matchExpressions"][0]["values"] for each in found] == [[name]] * quotas
 
 
+RESTRICTED = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("level", "capabilities", "security"),
+    [
+        (1, [], "restricted"),
+        (2, ["SYS_PTRACE", "SYSLOG"], "privileged"),
+        (3, ["SYS_PTRACE", "SYSLOG", "SYS_ADMIN"], "privileged"),
+    ],
+)
+def test_agents_have_what_their_level_needs_and_no_more(
+    home: Path, level: int, capabilities: list[str], security: str
+) -> None:
+    objects = by_name(charted(home, "--set", f"agent.level={level}"))
+    pod = objects["DaemonSet", "sked-node-agent"]["spec"]["template"]["spec"]
+    context = pod["containers"][0]["securityContext"]
+    labels = objects["Namespace", "sked-node"]["metadata"]["labels"]
+
+    assert context["capabilities"].get("add", []) == capabilities
+    assert pod.get("hostPID", False) is (level > 1)
+    assert {value for key, value in labels.items() if key.startswith("pod-security")} == {security}
+    assert (context == RESTRICTED) is (level == 1)
+
+
 def test_the_charts_opt_in_parts_are_those_of_kustomize(home: Path) -> None:
     settings = (
         "--set",
@@ -195,6 +226,7 @@ def test_values_of_a_release_that_knew_fewer_of_them_mean_what_is_left_out(home:
         ("imgae.tag=v1", "additional properties 'imgae' not allowed"),
         ("replicas=two", "at '/replicas': got string, want integer"),
         ("leaderElection=false,replicas=2", "at '/replicas': maximum: got 2, want 1"),
+        ("agent.level=4", "at '/agent/level': value must be one of"),
         ("agent.enabled=maybe", "at '/agent/enabled': got string, want boolean"),
         ("image.digest=v1", "at '/image/digest': 'v1' does not match pattern"),
         ("image.repository=", "no image of sked is published yet: build one with `make docker-build"),
