@@ -9,11 +9,18 @@ from typing import Any
 
 import yaml
 
-from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, OF_AGENTS, Permission
+from schedkit.sked.permissions import (
+    EVERYWHERE,
+    IN_OWN_NAMESPACE,
+    OF_AGENTS,
+    OF_AGENTS_WITH_METRICS,
+    Permission,
+)
 
 _API_VERSION = "rbac.authorization.k8s.io/v1"
 _CONFIG = Path("config/rbac")
 _AGENT = Path("config/agent")
+_AGENT_METRICS = Path("config/agent-metrics")
 _CHART = Path("charts/sked/files")
 _HEAD = "# Generated from src/schedkit/sked/permissions.py by `make manifests`.\n"
 
@@ -23,7 +30,10 @@ def files() -> dict[Path, str]:
     cluster = _role("ClusterRole", "sked-manager-role")
     own = _role("Role", "sked-leader-election-role", namespace="sked-system")
     agents = _role("ClusterRole", "sked-node-agent-role")
+    reviewers = _role("ClusterRole", "sked-node-agent-metrics-role")
     return {
+        _AGENT_METRICS / "role.yaml": reviewers + _rules(OF_AGENTS_WITH_METRICS),
+        _CHART / "agent-metrics-rules.yaml": _HEAD + _rules(OF_AGENTS_WITH_METRICS),
         _AGENT / "role.yaml": agents + _rules(OF_AGENTS),
         _CHART / "agent-rules.yaml": _HEAD + _rules(OF_AGENTS),
         _CONFIG / "role.yaml": cluster + _rules(EVERYWHERE),

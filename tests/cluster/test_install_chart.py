@@ -90,6 +90,19 @@ def test_chart_and_kustomize_leave_out_the_same_agents(home: Path) -> None:
     assert found == wanted
 
 
+def test_chart_and_kustomize_have_agents_with_metrics_alike(home: Path) -> None:
+    wanted = by_name(kustomized("agent-metrics"))
+    del wanted["Namespace", NAMESPACE]
+
+    found = by_name(map(without_helms_own, charted(home, *PLACEHOLDER, "--set", "agent.metrics=true")))
+
+    assert found == wanted
+    assert wanted.keys() - by_name(kustomized("default")).keys() == {
+        ("ClusterRole", "sked-node-agent-metrics-role"),
+        ("ClusterRoleBinding", "sked-node-agent-metrics-rolebinding"),
+    }
+
+
 def test_manager_and_agents_are_of_the_one_image_that_is_named(home: Path) -> None:
     objects = by_name(charted(home, "--set", "image.tag=v9,image.pullPolicy=Never"))
     names = (("Deployment", "sked-controller-manager"), ("DaemonSet", "sked-node-agent"))

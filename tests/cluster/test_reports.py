@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -14,6 +15,11 @@ from rig.cluster.fakenodes import FakeNodes, node_object
 from rig.cluster.kubeclient import JSON_PATCH, ApiError, Client, JsonObject
 from rig.operator import agents
 from rig.operator.agents import REPORTS
+from schedkit.kube.access import config
+from schedkit.kube.direct import DirectClient
+from schedkit.model.api.schedextnode import SchedExtNodeStatus
+from schedkit.sked.agent.identity import place_of_token
+from schedkit.sked.agent.reporter import Reporter
 
 _POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/sked-schedextnodes"
 
@@ -157,3 +163,65 @@ def test_an_agent_reports_this_machines_kernel_and_writes_nothing_more(
         assert said["kernel"]["release"] == os.uname().release
         asked = partial(cluster.audit, since=since, resource="schedextnodes")
         assert polling.stays_untrue(lambda: list(asked()), for_s=7)
+
+
+def test_a_living_agent_follows_its_node_when_that_is_made_anew(
+    cluster: ControlPlane, installed: tuple[str, str]
+) -> None:
+    """The pod lives on, and the kubelet's next token names the new Node."""
+    assert installed
+    node = "anew"
+    old = cluster.client.create("/api/v1/nodes", node_object(node, 1))["metadata"]["uid"]
+    file = agents.TokenFile(cluster, node)
+    connection = config.discover(file.kubeconfig, context=None)
+
+    def reported() -> str:
+        found = cluster.client.find(f"{REPORTS}/{node}")
+        return str(found["status"]["nodeUID"]) if found else ""
+
+    async def scenario() -> None:
+        place = place_of_token(await connection.credentials.token())
+        reporter = Reporter(DirectClient(connection, "sked/1 agent"), place, read_again_s=0.5)
+        reporter.want(SchedExtNodeStatus(node_uid=old, state="disabled"))
+        work = asyncio.ensure_future(reporter.run())
+        await eventually(lambda: reported() == old)
+        cluster.client.delete(f"/api/v1/nodes/{node}")
+        new = cluster.client.create("/api/v1/nodes", node_object(node, 1))["metadata"]["uid"]
+        file.renew()
+        await eventually(lambda: reported() == new)
+        work.cancel()
+
+    asyncio.run(scenario())
+    (owner,) = cluster.client.get(f"{REPORTS}/{node}")["metadata"]["ownerReferences"]
+    assert owner["uid"] not in {old, ""}
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(holds):  # noqa: ASYNC110 - the API server tells nobody
+            await asyncio.sleep(0.2)
+
+
+def test_an_agents_metrics_are_for_those_who_may_read_them(
+    cluster: ControlPlane, installed: tuple[str, str]
+) -> None:
+    _, node = installed
+    agents.install_metrics(cluster)
+    with agents.running(cluster, node, has_metrics=True) as agent:
+        polling.until(lambda: agent.scrape(None)[0], "metrics are served")
+        token = cluster.token(agents.NAMESPACE, "somebody")
+        stranger = cluster.token("default", "default")
+
+        assert agent.scrape(None)[0] == 401
+        assert agent.scrape("a.wrong.token")[0] == 401
+        assert agent.scrape(stranger)[0] == 403
+        since = cluster.audit_log.position()
+        pages = [agent.scrape(token) for _ in range(5)]
+        reviews = [
+            list(cluster.audit(since=since, resource=each))
+            for each in ("tokenreviews", "subjectaccessreviews")
+        ]
+
+    assert {code for code, _ in pages} == {200}
+    assert "sked_node_state{" in pages[0][1]
+    assert [len(each) for each in reviews] == [1, 1]

@@ -45,6 +45,8 @@ HAND_EDITED = {
     Path("charts/sked/files/node-crd.yaml"): "Name of the scheduler",
     Path("config/agent/role.yaml"): "schedextnodes",
     Path("charts/sked/files/agent-rules.yaml"): "schedextnodes",
+    Path("config/agent-metrics/role.yaml"): "tokenreviews",
+    Path("charts/sked/files/agent-metrics-rules.yaml"): "tokenreviews",
     Path("docs/sked/usage.md"): "a node cannot pull the image",
     Path("docs/sked/installation.md"): "how the schedulers are doing, and the agents on the nodes",
 }

@@ -89,3 +89,14 @@ OF_AGENTS = (
     ),
 )
 """Of the agent on each node; reports belong to no namespace."""
+
+OF_AGENTS_WITH_METRICS = (
+    Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
+    Permission(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        ("create",),
+        "whether the client that asks may read metrics",
+    ),
+)
+"""Beside those of all agents, where agents serve metrics."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,19 +63,62 @@ def client_on(cluster: ControlPlane, node: str, account: str = ACCOUNT) -> Clien
     return Client(cluster.kubeconfig, token=token_on(cluster, node, account))
 
 
+def install_metrics(cluster: ControlPlane) -> None:
+    """What agents may do beside the rest where they serve metrics, and the role of those who read them."""
+    before = installation.by_name(installation.kustomized("default"))
+    added = installation.by_name(installation.kustomized("agent-metrics"))
+    reader = added["ClusterRole", "sked-metrics-reader"]
+    cluster.apply(reader, *(each for name, each in added.items() if name not in before))
+
+
+class TokenFile:
+    """A token in a file, which the kubelet renews, and a kubeconfig that names it."""
+
+    def __init__(self, cluster: ControlPlane, node: str) -> None:
+        self._cluster, self._node = cluster, node
+        self._file = cluster.folder / f"agent-{node}.token"
+        self.renew()
+        self.kubeconfig = write_kubeconfig(
+            cluster.folder / f"agent-{node}.kubeconfig",
+            server=cluster.server,
+            ca_file=cluster.layout.authority.ca_file,
+            user={"tokenFile": str(self._file)},
+        )
+
+    def renew(self) -> None:
+        """Another token of the same pod, as it is now."""
+        new = self._file.with_suffix(".new")
+        new.write_text(token_on(self._cluster, self._node))
+        new.rename(self._file)
+
+
 class Agent:
     """`sked agent` from this checkout as a process, with the token of a pod on that node."""
 
-    def __init__(self, cluster: ControlPlane, node: str) -> None:
+    def __init__(self, cluster: ControlPlane, node: str, *, has_metrics: bool = False) -> None:
         self.node, self._cluster = node, cluster
-        self.probes = processes.free_port()
-        file = cluster.folder / f"agent-{node}.kubeconfig"
-        authority = cluster.layout.authority.ca_file
-        user = {"token": token_on(cluster, node)}
-        kubeconfig = write_kubeconfig(file, server=cluster.server, ca_file=authority, user=user)
+        self.probes, self.metrics = processes.free_port(), processes.free_port()
+        kubeconfig = TokenFile(cluster, node).kubeconfig
         program = str(Path(sys.executable).with_name("sked"))
-        flags = (f"--kubeconfig={kubeconfig}", f"--health-probe-bind-address=127.0.0.1:{self.probes}")
+        flags = [f"--kubeconfig={kubeconfig}", f"--health-probe-bind-address=127.0.0.1:{self.probes}"]
+        flags += [f"--metrics-bind-address=127.0.0.1:{self.metrics}"] if has_metrics else []
         self.process = Process([program, "agent", *flags], log=cluster.folder / f"agent-{node}.log")
+
+    def scrape(self, token: str | None) -> tuple[int, str]:
+        """Code and words of the metrics page, whoever signed its certificate; 0: nobody answers."""
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection("127.0.0.1", self.metrics, timeout=10, context=trusting)
+        try:
+            connection.request(
+                "GET", "/metrics", headers={"Authorization": f"Bearer {token}"} if token else {}
+            )
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
 
     def report(self) -> JsonObject:
         """What it has written; empty: nothing yet."""
@@ -94,9 +138,9 @@ class Agent:
 
 
 @contextmanager
-def running(cluster: ControlPlane, node: str) -> Iterator[Agent]:
+def running(cluster: ControlPlane, node: str, *, has_metrics: bool = False) -> Iterator[Agent]:
     """An agent that has said that it is ready."""
-    agent = Agent(cluster, node)
+    agent = Agent(cluster, node, has_metrics=has_metrics)
     try:
         agent.process.await_ready(agent.is_ready, timeout_s=60)
         yield agent

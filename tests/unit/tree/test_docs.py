@@ -77,9 +77,10 @@ def test_every_file_that_pages_name_exists() -> None:
 
 
 def test_the_metrics_of_the_page_are_those_that_are_served() -> None:
-    served = set(re.findall(r'"(sked_\w+)"', (ROOT / "src/schedkit/sked/http/metrics.py").read_text()))
+    modules = [ROOT / "src/schedkit/sked" / folder / "metrics.py" for folder in ("http", "agent")]
+    served = {name for module in modules for name in re.findall(r'"(sked_\w+)"', module.read_text())}
 
-    named = found_in_pages(r"`(sked_\w+)`")
+    named = found_in_pages(r"`(sked_\w+)(?:\{\w+\})?`")
     assert {re.sub("_(total|info)$", "", name) for name in named} == served
 
 

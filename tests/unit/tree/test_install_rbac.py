@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 import yaml
 
-from schedkit.sked.permissions import EVERYWHERE, IN_OWN_NAMESPACE, OF_AGENTS, Permission
+from schedkit.sked.permissions import (
+    EVERYWHERE,
+    IN_OWN_NAMESPACE,
+    OF_AGENTS,
+    OF_AGENTS_WITH_METRICS,
+    Permission,
+)
 
 ROOT = Path(__file__).parents[3]
-RBAC, AGENT = ROOT / "config/rbac", ROOT / "config/agent"
+RBAC, AGENT, AGENT_METRICS = (ROOT / "config" / each for each in ("rbac", "agent", "agent-metrics"))
 CHART = ROOT / "charts/sked/files"
-ALL = (*EVERYWHERE, *IN_OWN_NAMESPACE, *OF_AGENTS)
+ALL = (*EVERYWHERE, *IN_OWN_NAMESPACE, *OF_AGENTS, *OF_AGENTS_WITH_METRICS)
 
 
 def rules_of(file: Path) -> list[dict[str, Any]]:
@@ -33,7 +39,9 @@ def as_rule(permission: Permission) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "file", sorted([*RBAC.glob("*role.yaml"), *AGENT.glob("*role.yaml")]), ids=lambda f: f.stem
+    "file",
+    sorted([*RBAC.glob("*role.yaml"), *AGENT.glob("*role.yaml"), *AGENT_METRICS.glob("*role.yaml")]),
+    ids=lambda f: f.stem,
 )
 def test_no_role_has_a_wildcard_or_reads_secrets(file: Path) -> None:
     words = {
@@ -64,11 +72,19 @@ def test_the_agents_role_is_their_table(file: Path) -> None:
     assert rules_of(file) == [as_rule(each) for each in OF_AGENTS]
 
 
+@pytest.mark.parametrize(
+    "file", [AGENT_METRICS / "role.yaml", CHART / "agent-metrics-rules.yaml"], ids=lambda f: f.stem
+)
+def test_agents_may_review_readers_only_where_they_serve_metrics(file: Path) -> None:
+    assert rules_of(file) == [as_rule(each) for each in OF_AGENTS_WITH_METRICS]
+    assert {each.resource for each in OF_AGENTS_WITH_METRICS}.isdisjoint(each.resource for each in OF_AGENTS)
+
+
 def test_every_permission_has_a_reason() -> None:
     assert [each for each in ALL if not each.reason] == []
 
 
-@pytest.mark.parametrize("table", [(*EVERYWHERE, *IN_OWN_NAMESPACE), OF_AGENTS])
+@pytest.mark.parametrize("table", [(*EVERYWHERE, *IN_OWN_NAMESPACE), (*OF_AGENTS, *OF_AGENTS_WITH_METRICS)])
 def test_no_permission_is_listed_twice(table: tuple[Permission, ...]) -> None:
     calls = [(each.group, each.resource, verb) for each in table for verb in each.verbs]
 

@@ -20,6 +20,13 @@ from schedkit.sked.flags import ADDRESS, flag
     default=":8081",
     show_default=True,
 )
+@flag(
+    "--metrics-bind-address",
+    "Where /metrics is served over HTTPS, to clients that may read it; 0: nowhere.",
+    type=ADDRESS,
+    default="0",
+    show_default=True,
+)
 @click.option("--once", is_flag=True, help="Look once, print the report as JSON, and ask no API server.")
 def command(*, once: bool, **given: Any) -> None:  # noqa: ANN401  # one field of `AgentSettings` each
     """Report what this node's kernel runs, until SIGTERM."""

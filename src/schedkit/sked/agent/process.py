@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from schedkit.kube.direct import DirectClient
 from schedkit.model.api.schedextnode import NodeAgent, NodeKernel, SchedExtNodeStatus
 from schedkit.model.kernel.sched_ext import KernelState
 from schedkit.model.node.report import Identity, report
+from schedkit.model.node.tally import new_ejects
 from schedkit.model.readiness.facts import Facts, KernelFacts
 from schedkit.model.readiness.table import Finding, examine
 from schedkit.sked.agent import journal, probes
@@ -43,6 +45,7 @@ class AgentSettings:
     context: str | None  # None: the kubeconfig's current one
     health_probe_bind_address: Address | None  # None: no probes are served
     root: Path
+    metrics_bind_address: Address | None = None  # None: no metrics are served
 
 
 def run(settings: AgentSettings) -> None:
@@ -85,6 +88,8 @@ class Agent:
         self._watcher = Watcher(settings.root, Syslog())
         self._looked_at = float("-inf")
         self._wake = asyncio.Event()
+        self._seen: SchedExtNodeStatus | None = None
+        self._ejects: Counter[int] = Counter()
 
     def troubles(self) -> tuple[str, ...]:
         """Why the agent is not ready; empty: it is."""
@@ -106,13 +111,24 @@ class Agent:
             facts = await asyncio.to_thread(machine.observe, self._settings.root)
             findings = examine(Facts(facts))
             identity = _identity(self._settings.root, facts, self._place)
-            works = self._watch(identity, findings), self._reporter.run(), stop.wait()
+            works = self._watch(identity, findings), self._reporter.run(), self._serve_metrics(), stop.wait()
             tasks = [asyncio.ensure_future(each) for each in works]
             for each in tasks:
                 stack.callback(each.cancel)
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()  # what ended by itself has failed
+
+    async def _serve_metrics(self) -> None:
+        if (address := self._settings.metrics_bind_address) is None:
+            await asyncio.Event().wait()
+            return
+        from schedkit.sked.agent import metrics  # noqa: PLC0415 - what it needs is as big as all the rest
+
+        def seen() -> metrics.Seen:
+            return metrics.Seen(self._seen, self._ejects)
+
+        await metrics.serve(self._settings.root, self._reporter.connection, address, seen)
 
     def _hear(self, stack: AsyncExitStack) -> None:
         """Be woken by the kernel's announcements; without them, the backstop looks every few seconds."""
@@ -136,6 +152,8 @@ class Agent:
             look = await asyncio.to_thread(self._watcher.look)
             self._looked_at = time.monotonic()
             before = report(identity, look, findings, before)
+            self._ejects += new_ejects(self._seen.exits if self._seen else (), before.exits)
+            self._seen = before
             self._reporter.want(before)
             await self._pause(look.snapshot.kernel)
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
+from schedkit.kube.access.config import Connection
 from schedkit.kube.direct import DirectClient
 from schedkit.kube.errors import (
     AlreadyExistsError,
@@ -71,6 +72,11 @@ class Reporter:
         self._refusal = ""
         self._news = asyncio.Event()
         self._read_again_at = time.monotonic() + _spread(read_again_s)
+
+    @property
+    def connection(self) -> Connection:
+        """The way to the API server."""
+        return self._client.connection
 
     @property
     def written(self) -> SchedExtNodeStatus | None:

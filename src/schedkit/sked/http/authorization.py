@@ -107,10 +107,10 @@ class _Memory:
 class Gatekeeper:
     """Asks the API server who may get a path, and remembers its answers for a while."""
 
-    def __init__(self, client: Client, path: str) -> None:
+    def __init__(self, client: Client, path: str, *, granted_s: float = _GRANTED_S) -> None:
         self._client, self._path = client.fenced(no_fence, patience=_PATIENCE), path
         # apart, so that a flood of wrong tokens drives out no right one
-        self._granted, self._denied = _Memory(_GRANTED_S), _Memory(_DENIED_S)
+        self._granted, self._denied = _Memory(granted_s), _Memory(_DENIED_S)
         self._asking = 0
         self._asked_at: deque[float] = deque(maxlen=_A_SECOND)
 

@@ -17,13 +17,13 @@ _LOOK_S = 30.0
 _MAKING_S = 300  # a second, unless the machine is emulated or very busy
 
 
-async def self_signed() -> ssl.SSLContext:
+async def self_signed(*names: str) -> ssl.SSLContext:
     """TLS with a certificate that nobody vouches for: it keeps tokens from being read on the way.
 
     It is made by a process of its own: the library for it would stay in this one's memory for good.
     """
     maker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "schedkit.sked.http.selfsigned", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "schedkit.sked.http.selfsigned", *names, stdout=asyncio.subprocess.PIPE
     )
     try:
         async with asyncio.timeout(_MAKING_S):

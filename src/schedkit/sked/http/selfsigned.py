@@ -14,10 +14,11 @@ _NAMES = ("sked-controller-manager-metrics-service.sked-system.svc", "localhost"
 _LASTS = dt.timedelta(days=3650)  # as long as any pod; it is another one after a restart
 
 
-def make(now: dt.datetime) -> bytes:
-    """Key and certificate, one after the other."""
+def make(now: dt.datetime, *names: str) -> bytes:
+    """Key and certificate, one after the other; without names, for the manager."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sked-controller-manager")])
+    common = names[0] if names else "sked-controller-manager"
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -26,7 +27,9 @@ def make(now: dt.datetime) -> bytes:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + _LASTS)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in _NAMES]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(name) for name in names or _NAMES]), critical=False
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -37,4 +40,4 @@ def make(now: dt.datetime) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(make(dt.datetime.now(dt.UTC)))
+    sys.stdout.buffer.write(make(dt.datetime.now(dt.UTC), *sys.argv[1:]))
