@@ -36,6 +36,7 @@ KERNEL ?= 7
 TIMEOUT ?= 600
 CMD ?= uname -a
 NAME ?=
+VERSION ?=
 
 # the operator's image, and what to build it from and with; empty: the tools choose, or ask
 IMG ?=
@@ -49,11 +50,12 @@ export RIG_KERNEL := $(value KERNEL)
 export RIG_TIMEOUT := $(value TIMEOUT)
 export RIG_COMMAND := $(value CMD)
 export RIG_NAME := $(value NAME)
+test-kubernetes: export RIG_KUBERNETES := $(value VERSION)
 export OPERATOR_IMAGE := $(value IMG)
 export OPERATOR_BASE := $(value BASE)
 export OPERATOR_PYTHON := $(value PYTHON_VERSION)
 # make would export what stands on its command line itself, expanded: $(shell …) would run on the host
-unexport NODES KERNEL TIMEOUT CMD NAME IMG BASE PYTHON_VERSION
+unexport NODES KERNEL TIMEOUT CMD NAME VERSION IMG BASE PYTHON_VERSION
 MAKEOVERRIDES =
 export PYTHONPATH := $(CURDIR)/tests
 # every command that a test starts would compile all it imports anew
@@ -135,6 +137,11 @@ test-e2e: setup ## only the e2e tier: kubelets in VMs, joined to a control plane
 test-kernels: setup ## only the kernel tier, on every kind of kernel
 	$(LEASHED) $(PYTHON) -m rig fetch
 	$(LEASHED) $(PYTHON) -m pytest --full --kernels all tests/kernel
+
+.PHONY: test-kubernetes
+test-kubernetes: setup ## only the cluster tier, on another Kubernetes: VERSION=1.30, the oldest that is supported
+	@$(LEASHED) $(PYTHON) -m rig kubernetes
+	$(LEASHED) $(PYTHON) -m pytest tests/cluster
 
 .PHONY: test-breakages
 test-breakages: setup ## break src in a copy, one line after another, and see a test fail for each; BREAKAGES='--tier unit'

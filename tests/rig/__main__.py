@@ -16,6 +16,7 @@ from rig.base import cache, hangups, processes
 from rig.base.errors import RigError, Unavailable, of_full_disk
 from rig.base.progress import say
 from rig.build import recipes
+from rig.cluster import minors
 from rig.guest import kernels
 
 
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rig", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fetch", help="obtain every part into the cache")
+    commands.add_parser("kubernetes", help=f"build the control plane of the version in ${minors.VARIABLE}")
     commands.add_parser("demo", help="run the operator on a control plane with fake nodes")
     commands.add_parser("demo-kernel", help="attach a scheduler in a VM and show what the kernel says")
     for command, what in (("build", "build a scheduler of the catalog"), ("measure", "measure one in a VM")):
@@ -130,6 +132,8 @@ def _execute(options: argparse.Namespace) -> int:
     match options.command:
         case "fetch":
             return inventory.fetch()
+        case "kubernetes":
+            return byhand.build_control_plane()
         case "cluster":
             byhand.keep_cluster(int(options.nodes), timeout_s=options.timeout)
             return 0

@@ -19,7 +19,7 @@ from rig.base import host_names
 from rig.base.errors import RigError, Unavailable
 from rig.base.progress import say, step
 from rig.builders import kubernetes_objects
-from rig.cluster import controlplane, kubernetes, node
+from rig.cluster import controlplane, kubernetes, minors, node
 from rig.cluster.controlplane import ControlPlane
 from rig.cluster.node import Node
 from rig.guest import kernels, schedulers, vm
@@ -35,6 +35,14 @@ _POLL_S = 0.1
 _CHUNK = 65_536
 # whoever waits at a terminal can end it, and a guest on a busy machine is slow, not dead
 _PATIENCE_S = 600.0
+
+
+def build_control_plane() -> int:
+    """Obtain the programs of another Kubernetes, and say where they are."""
+    if not minors.asked():
+        raise RigError("no version of Kubernetes is named: set for example VERSION=1.30")
+    say(f"the control plane is Kubernetes {kubernetes.version()}, in {kubernetes.binaries()}")
+    return 0
 
 
 def run_in_vm(command: str, *, kind: str, timeout_s: float) -> int:

@@ -63,6 +63,31 @@ def fetch_file(module: str, path: str, target: Path) -> None:
         shutil.copy(Path(json.loads(fetched.stdout)["Dir"]) / path, target)
 
 
+def versions(name: str, module: str) -> list[str]:
+    """The versions of a module, for a program of that name."""
+    return _ask(name, "list", "-m", "-versions", module).split()[1:]
+
+
+def requirements(name: str, module: str) -> str:
+    """The go.mod of `module@version`, for a program of that name."""
+    return Path(json.loads(_ask(name, "mod", "download", "-json", module))["GoMod"]).read_text()
+
+
+def tidy(name: str, folder: Path) -> None:
+    """Write out a module's go.mod and go.sum, as its sources need them; Go's database knows the checksums."""
+    _ask(name, "mod", "tidy", cwd=folder)
+
+
+def _ask(name: str, *words: str, cwd: Path | None = None) -> str:
+    """What go answers; what it fetches is kept for the program's build, which deletes it."""
+    scratch = _scratch_folder(name)
+    with cache.locked(f"go-scratch-{name}"):
+        scratch.mkdir(parents=True, exist_ok=True)
+        return processes.run(
+            [_go(), *words], cwd=cwd or scratch, env=_environment(scratch), timeout_s=900
+        ).stdout
+
+
 @contextmanager
 def _scratch(name: str) -> Iterator[Path]:
     """A folder that is kept on failure, so that the next build goes on from there."""

@@ -2,6 +2,7 @@
 
 The versions are those of `kubebox/go.mod` and are written nowhere else. What `$KUBEBUILDER_ASSETS`
 offers of the same minor is used as it is; the rest is one multi-call program built from Go modules.
+`minors` puts the control plane of another minor in their place.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from rig.base import cache, processes
 from rig.base.errors import RigError
 from rig.base.progress import say
 from rig.build import golang
+from rig.cluster import minors
 
-_SOURCE = Path(__file__).parent / "kubebox"
 _MODULES = {"etcd": "go.etcd.io/etcd/server/v3"}
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
 
@@ -27,7 +28,7 @@ def binaries() -> Path:
     """A folder in which each of `PROGRAMS` can be run by its name."""
     found = offered()
     if missing := [name for name in PROGRAMS if name not in found]:
-        found |= dict.fromkeys(missing, kubebox())
+        found |= {name: kubebox(name) for name in missing}
     key = cache.digest(*(f"{name}={found[name]}" for name in PROGRAMS))
     return cache.entry("kubernetes", f"{version()}-{key}", lambda folder: _link(folder, found))
 
@@ -35,12 +36,19 @@ def binaries() -> Path:
 @once
 def version(program: str = "kube-apiserver") -> str:
     """The pinned version of a program, with its leading `v`."""
+    if is_of_another_minor(program):
+        return minors.version()
     module = _MODULES.get(program, "k8s.io/kubernetes")
-    text = (_SOURCE / "go.mod").read_text()
+    text = (minors.PINNED / "go.mod").read_text()
     match = re.search(rf"^\s*{re.escape(module)} (v\S+)$", text, re.MULTILINE)
     if match is None:
         raise RigError(f"kubebox/go.mod does not require {module}: run `go mod tidy` there")
     return match[1]
+
+
+def is_of_another_minor(program: str) -> bool:
+    """Whether the program is not to be the pinned one."""
+    return bool(minors.asked()) and program in minors.PROGRAMS
 
 
 def _link(folder: Path, programs: Mapping[str, Path]) -> None:
@@ -48,12 +56,16 @@ def _link(folder: Path, programs: Mapping[str, Path]) -> None:
         (folder / name).symlink_to(target)
 
 
-def kubebox() -> Path:
-    """All programs in one, built from Go modules; it does the work of the name it is called by."""
-    major, second = minor(version())
-    stamp = {"gitVersion": version(), "gitMajor": major, "gitMinor": second}
+@once
+def kubebox(program: str = "kube-apiserver") -> Path:
+    """That program and others in one, built from Go modules; it does the work of the name it is called by."""
+    is_other = is_of_another_minor(program)
+    # the program's own version, but for etcd, which has its own and no such stamp
+    stamped = minors.version() if is_other else version("kubelet")
+    major, second = minor(stamped)
+    stamp = {"gitVersion": stamped, "gitMajor": major, "gitMinor": second}
     flags = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
-    return golang.build("kubebox", _SOURCE, ldflags=flags)
+    return golang.build(minors.BOX, minors.source() if is_other else minors.PINNED, ldflags=flags)
 
 
 def offered() -> dict[str, Path]:

@@ -41,7 +41,18 @@ def await_end(pid: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize(
-    "target", ["check", "demo", "demo-kernel", "cluster", "vm", "test-e2e", "test-kernels", "catalog-build"]
+    "target",
+    [
+        "check",
+        "demo",
+        "demo-kernel",
+        "cluster",
+        "vm",
+        "test-e2e",
+        "test-kernels",
+        "test-kubernetes",
+        "catalog-build",
+    ],
 )
 def test_what_make_starts_ends_when_make_is_killed(
     target: str, number: signal.Signals, tmp_path: Path
