@@ -103,7 +103,11 @@ def test_the_manager_is_the_image_that_was_named_within_the_limits_users_know(de
     [container] = spec["template"]["spec"]["containers"]
 
     assert (spec["replicas"], container["image"]) == (1, IMAGE)
-    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "128Mi"}
+    assert container["resources"]["limits"] == {
+        "cpu": "500m",
+        "memory": "128Mi",
+        "ephemeral-storage": "256Mi",
+    }
     [agent] = deployed.client.get(AGENTS)["spec"]["template"]["spec"]["containers"]
     assert agent["image"] == IMAGE
 

@@ -81,6 +81,13 @@ def test_chart_and_kustomize_make_the_same_objects(home: Path) -> None:
         assert found[name] == thing
 
 
+def test_a_cluster_that_insists_on_choosing_users_can(home: Path) -> None:
+    manager = by_name(charted(home, "--set", "runAs=null"))["Deployment", "sked-controller-manager"]
+
+    security = manager["spec"]["template"]["spec"]["securityContext"]
+    assert (security["runAsNonRoot"], security.keys() & {"runAsUser", "runAsGroup"}) == (True, set())
+
+
 def test_chart_and_kustomize_leave_out_the_same_agents(home: Path) -> None:
     wanted = by_name(kustomized("agentless"))
     del wanted["Namespace", NAMESPACE]

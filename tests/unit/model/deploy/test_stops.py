@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -16,7 +18,7 @@ from schedkit.model.report.plan import WriteStatus
 WRITTEN = '{"reason": "latency doubled", "by": "kim", "time": "2026-03-01T03:12:00Z"}'
 
 
-def stopped(written: str = WRITTEN, **spec: object) -> SchedExt:
+def stopped(written: str = WRITTEN, **spec: Any) -> SchedExt:
     asked = schedext(**spec)
     meta = msgspec.structs.replace(asked.metadata, annotations=Annotations(needs="stop", stop=written))
     return msgspec.structs.replace(asked, metadata=meta)
