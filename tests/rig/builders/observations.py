@@ -56,6 +56,7 @@ def schedext(
     namespace: str = "default",
     generation: int = 1,
     needs: str = "",
+    stop: str | None = None,
     **spec: Any,
 ) -> SchedExt:
     meta = SchedExtMeta(
@@ -64,7 +65,7 @@ def schedext(
         uid=f"{namespace}-{name}-uid",
         resource_version="10",
         generation=generation,
-        annotations=Annotations(needs=needs),
+        annotations=Annotations(needs=needs, stop=stop),
     )
     return SchedExt(metadata=meta, spec=SchedExtSpec(**{"sched": IMAGE, **spec}))
 

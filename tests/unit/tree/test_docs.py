@@ -28,7 +28,7 @@ def test_every_warning_has_advice_and_all_advice_is_about_a_reason() -> None:
 
 
 def test_every_reason_is_in_the_table() -> None:
-    listed = re.findall(r"^\| [\w, ]+ \| \[?`(\w+)`", USAGE.read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| [\w, ]+ \| \[?`([A-Z]\w+)`", USAGE.read_text(), re.MULTILINE)
 
     assert listed == [reason.value for reason in Reason]
 

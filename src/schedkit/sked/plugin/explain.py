@@ -14,8 +14,8 @@ from schedkit.model.api.pods import Pod
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.report.explanation import Explanation, explain
 from schedkit.sked.kinds import NODES, PODS, SCHEDEXT_NODES
-from schedkit.sked.plugin.answers import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
 from schedkit.sked.plugin.cluster import Cluster, connect
+from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
 
 T = TypeVar("T")
 

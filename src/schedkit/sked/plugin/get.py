@@ -9,8 +9,8 @@ import click
 
 from schedkit.model.report.overview import Entry, Overview, overview
 from schedkit.sked.kinds import SCHEDEXTS
-from schedkit.sked.plugin.answers import common, show, table, told_plainly
 from schedkit.sked.plugin.cluster import connect
+from schedkit.sked.plugin.printing import common, show, table, told_plainly
 
 _HEAD = ("NAME", "READY", "ATTACHED", "REASON")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 import pytest
 
-from rig.builders.observations import daemon_set, observation, pod, running, schedext
+from rig.builders.observations import IMAGE, daemon_set, observation, pod, running, schedext
 from rig.builders.plans import make_plan
-from schedkit.model.api.schedext import STOP_KEY, Annotations, SchedExt
+from schedkit.model.api.schedext import STOP_KEY, SchedExt
 from schedkit.model.deploy.observation import asks_the_same
 from schedkit.model.deploy.plan import DeleteDaemonSet, decide
 from schedkit.model.deploy.stops import Stop, rests, stop_of, words_of_stop
@@ -18,10 +15,8 @@ from schedkit.model.report.plan import WriteStatus
 WRITTEN = '{"reason": "latency doubled", "by": "kim", "time": "2026-03-01T03:12:00Z"}'
 
 
-def stopped(written: str = WRITTEN, **spec: Any) -> SchedExt:
-    asked = schedext(**spec)
-    meta = msgspec.structs.replace(asked.metadata, annotations=Annotations(needs="stop", stop=written))
-    return msgspec.structs.replace(asked, metadata=meta)
+def stopped(written: str = WRITTEN, *, sched: str = IMAGE) -> SchedExt:
+    return schedext(needs="stop", stop=written, sched=sched)
 
 
 @pytest.mark.parametrize("written", [WRITTEN, "", "3 a.m., no idea", "{", "[]", '{"reason": 3}', "\u202e"])

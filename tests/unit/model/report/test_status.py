@@ -513,6 +513,7 @@ AT_LARGE = (
     observation(schedext()),
     observation(schedext(suspend=True), daemon_set=None),
     observation(schedext(needs="claims")),
+    observation(schedext(stop="3 a.m."), daemon_set=None),
     observation(schedext(), rival=schedext("rival")),
     observation(schedext(), daemon_set=None, refusal="exceeded quota"),
     observation(schedext(), daemon_set=daemon_set(schedext()), events=(failed_create(REFUSED),)),

@@ -25,8 +25,8 @@ from schedkit.model.deploy.needs import with_need, without_need
 from schedkit.model.deploy.stops import Stop
 from schedkit.model.report.stopping import Remaining, remaining, unreported
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
-from schedkit.sked.plugin.answers import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
 from schedkit.sked.plugin.cluster import Cluster, connect
+from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
 
 _MANAGER_ANSWERS_S = 5.0
 _LOOK_S = 0.5
