@@ -13,7 +13,7 @@ import msgspec
 
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.deploy.admission import Vetted, case_of, question_about, vet
-from schedkit.model.deploy.needs import unknown_needs
+from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation, Operations, differences, is_legacy
 from schedkit.model.deploy.render import render

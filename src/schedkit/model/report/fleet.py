@@ -13,7 +13,7 @@ from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import SecurityContext
 from schedkit.model.api.pods import Event, Pod
 from schedkit.model.api.schedext import SchedExtStatus
-from schedkit.model.deploy.needs import unknown_needs
+from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.deploy.stops import rests
