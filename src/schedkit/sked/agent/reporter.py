@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import random
 import time
 from collections.abc import Callable
@@ -35,9 +36,6 @@ from schedkit.sked.agent.identity import Place, place_of_token
 from schedkit.sked.kinds import SCHEDEXT_NODES
 
 NOT_BACKED_UP = {"velero.io/exclude-from-backup": "true"}
-# short enough that a report is there within half a minute after an outage
-_RETRY_S, _MAX_RETRY_S = 1.0, 20.0
-_MAX_ASKED_S = 60.0  # a server that asks for more patience does not get it
 _READ_AGAIN_S = 300.0
 PATIENCE_S = 10.0  # something unsent for longer makes the agent not ready
 
@@ -110,10 +108,17 @@ class Reporter:
         """The same, as soon as the API server answers: what it has is not to be told twice."""
         while True:
             try:
-                return await self.read()
+                return self._resume(await self.read())
             except KubeError as error:
                 self._fail(error)
                 await asyncio.sleep(max(0.0, self._pace.retry_at - time.monotonic()))
+
+    def _resume(self, found: SchedExtNodeStatus | None) -> SchedExtNodeStatus | None:
+        """What is there already is not written again, and counts for the limit."""
+        if found is not None and found.reported_at is not None:
+            age_s = (dt.datetime.now(dt.UTC) - found.reported_at).total_seconds()
+            self._pace = pacing.resumed(found, age_s, time.monotonic())
+        return found
 
     def want(self, status: SchedExtNodeStatus) -> None:
         """Have the API server know that, soon."""
@@ -149,10 +154,11 @@ class Reporter:
                     await self._news.wait()
 
     async def _write(self) -> None:
-        self._pace = pacing.attempted(self._pace, time.monotonic())
+        status = self._wanted or SchedExtNodeStatus()
+        self._pace = pacing.attempted(self._pace, status, time.monotonic())
         try:
             await self._follow_token()
-            status = self._wanted or SchedExtNodeStatus()
+            status = self._wanted or status  # of another Node, by another token
             found = await self._put(status)
         except (ConflictError, AlreadyExistsError):
             await self._look_again()
@@ -219,9 +225,8 @@ class Reporter:
 
     def _fail(self, error: KubeError) -> None:
         asked = error.retry_after_s if isinstance(error, UnavailableError) else None
-        retry_s = min(_MAX_RETRY_S, _RETRY_S * 2 ** min(self._failures, 10))
+        wait_s = pacing.patience_s(self._failures, asked, random.random())  # noqa: S311 - no secret
         self._failures += 1
-        wait_s = max(_spread(retry_s), min(asked or 0.0, _MAX_ASKED_S))
         self._pace = pacing.failed(self._pace, time.monotonic(), retry_after_s=wait_s)
         self._refusal = bounded(error.message, MAX_WORDS) if isinstance(error, ApiError) else ""
         if self._failures == 1:
@@ -241,5 +246,5 @@ def _understood(status: msgspec.Raw) -> SchedExtNodeStatus | None:
 
 
 def _spread(seconds: float) -> float:
-    """With jitter: after an outage thousands of agents must not come at once."""
+    """With jitter: thousands of agents must not come at once."""
     return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
