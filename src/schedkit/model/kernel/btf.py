@@ -56,7 +56,7 @@ ESSENTIAL_KFUNCS: tuple[tuple[str, ...], ...] = (
     ("scx_bpf_exit_bstr",),
 )
 
-Words: TypeAlias = "array[int]"
+Words: TypeAlias = "memoryview[int]"
 
 
 class BtfReading(NamedTuple):
@@ -118,23 +118,27 @@ class _UnknownKindError(Exception):
 
 
 class _Sections(NamedTuple):
-    """A file taken apart."""
+    """A file taken apart, without a copy of its parts: it is among the biggest things that anybody reads."""
 
     order: str  # of the bytes in a word, as `struct` writes it
-    types: bytes
-    strings: bytes
+    content: bytes
+    types: range  # where they stand
+    strings: range
 
     def words(self) -> Words:
         """The types as words."""
-        words = array("I", self.types)
-        if struct.pack(f"{self.order}I", 1) != struct.pack("=I", 1):
-            words.byteswap()
-        return words
+        words = memoryview(self.content)[self.types.start : self.types.stop].cast("I")
+        if struct.pack(f"{self.order}I", 1) == struct.pack("=I", 1):
+            return words
+        swapped = array("I", words)
+        swapped.byteswap()
+        return memoryview(swapped)
 
     def text(self, offset: int) -> str:
         """The string that begins there."""
-        end = self.strings.find(b"\0", offset)
-        return self.strings[offset:end].decode(errors="replace") if end >= 0 else ""
+        begin = self.strings.start + offset
+        end = self.content.find(b"\0", begin, self.strings.stop)
+        return self.content[begin:end].decode(errors="replace") if end >= 0 else ""
 
 
 def _sections(content: bytes) -> _Sections:
@@ -144,28 +148,28 @@ def _sections(content: bytes) -> _Sections:
     if order is None:
         raise _MalformedError("the file does not begin like a BTF file")
     length, types_at, types_size, strings_at, strings_size = struct.unpack_from(f"{order}5I", content, 4)
-    types = content[length + types_at : length + types_at + types_size]
-    strings = content[length + strings_at : length + strings_at + strings_size]
-    if (len(types), len(strings)) != (types_size, strings_size) or types_size % _WORD:
+    types = range(length + types_at, length + types_at + types_size)
+    strings = range(length + strings_at, length + strings_at + strings_size)
+    if max(types.stop, strings.stop) > len(content) or types_size % _WORD:
         raise _MalformedError("the file is shorter than its header says")
-    return _Sections(order, types, strings)
+    return _Sections(order, content, types, strings)
 
 
 def _kfuncs(btf: _Sections) -> dict[str, tuple[str, ...]]:
     words = btf.words()
     starts = _starts(words)
-    functions = [at for at in starts[1:] if _kind(words[at + 1]) == _FUNC]
+    functions = (at for at in starts[1:] if _kind(words[at + 1]) == _FUNC)
     prefix = KFUNC_PREFIX.encode()
     return {
         btf.text(words[at]): tuple(map(btf.text, _parameters(words, starts, words[at + 2])))
         for at in functions
-        if btf.strings.startswith(prefix, words[at])
+        if btf.content.startswith(prefix, btf.strings.start + words[at], btf.strings.stop)
     }
 
 
-def _starts(words: Words) -> list[int]:
+def _starts(words: Words) -> array[int]:
     """The word at which each type begins, by its number; number 0 is void."""
-    starts, at, end = [0], 0, len(words)
+    starts, at, end = array("I", [0]), 0, len(words)
     while at + 2 < end:
         starts.append(at)
         info = words[at + 1]
@@ -178,7 +182,7 @@ def _starts(words: Words) -> list[int]:
     return starts
 
 
-def _parameters(words: Words, starts: list[int], prototype: int) -> Words:
+def _parameters(words: Words, starts: array[int], prototype: int) -> Words:
     """Where the names of a prototype's parameters begin among the strings."""
     if not 0 < prototype < len(starts) or _kind(words[starts[prototype] + 1]) != _FUNC_PROTO:
         raise _MalformedError(f"a function refers to type {prototype}, which is not a prototype")
@@ -212,27 +216,30 @@ def _layout(btf: _Sections, name: str) -> Layout | None:
 
 def _struct(btf: _Sections, name: str, *, having: str) -> _Struct | None:
     """The struct of that name with such a member; None if there is none."""
-    offset = btf.strings.find(b"\0" + name.encode() + b"\0") + 1
+    place = btf.content.find(b"\0" + name.encode() + b"\0", btf.strings.start, btf.strings.stop)
+    offset = place - btf.strings.start + 1 if place >= 0 else 0
     candidates = (_struct_at(btf, at) for at in _places(btf, offset)) if offset else ()
     return next((each for each in candidates if each and having in each.members), None)
 
 
 def _places(btf: _Sections, word: int) -> Iterator[int]:
-    """Where that word stands among the types."""
+    """Where that word stands among the types, in the whole file."""
     pattern = struct.pack(f"{btf.order}I", word)
-    at = btf.types.find(pattern)
+    at = btf.content.find(pattern, btf.types.start, btf.types.stop)
     while at >= 0:
-        if at % _WORD == 0:
+        if (at - btf.types.start) % _WORD == 0:
             yield at
-        at = btf.types.find(pattern, at + 1)
+        at = btf.content.find(pattern, at + 1, btf.types.stop)
 
 
 def _struct_at(btf: _Sections, at: int) -> _Struct | None:
     """The struct whose type begins at that byte; None if something else does."""
-    if at + 3 * _WORD > len(btf.types):
+    first = at + 3 * _WORD
+    if first > btf.types.stop:
         return None
-    _, info, size = struct.unpack_from(f"{btf.order}3I", btf.types, at)
-    members = btf.types[at + 3 * _WORD :][: 3 * _WORD * min(_count(info), _MAX_MEMBERS)]
+    _, info, size = struct.unpack_from(f"{btf.order}3I", btf.content, at)
+    last = min(first + 3 * _WORD * min(_count(info), _MAX_MEMBERS), btf.types.stop)
+    members = btf.content[first:last]
     if _kind(info) != _STRUCT or not _count(info) or len(members) != 3 * _WORD * _count(info):
         return None
     places = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +64,20 @@ def test_functions_are_read_with_their_parameters_whatever_the_order_of_bytes(or
 
     assert reading.problem == ""
     assert reading.kfuncs == dict.fromkeys(ESSENTIAL, ("dsq_id", "slice")) | {"scx_bpf_now_impl": ("aux",)}
+
+
+def test_a_big_file_is_read_without_a_copy_of_it() -> None:
+    """An agent has 64 MiB, and this is the biggest thing that it reads: 5 MB on most kernels, 20 on some."""
+    content = file(words(string("u64"), INT, 8, 64) * 100_000 + TYPES[16:])
+    tracemalloc.start()
+    try:
+        read_kfuncs(content)
+        find_layouts(content)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < len(content)
 
 
 def test_the_kernels_own_half_of_a_function_may_have_the_kernels_argument() -> None:
