@@ -20,8 +20,10 @@ from schedkit.model.node.dates import dated
 from schedkit.model.node.exits import untold, with_exit
 from schedkit.model.node.report import Look
 
-# an owner that could not be proved is looked for again so often: it costs a walk through all processes
-_UNPROVED_S = 60.0
+# an owner that could not be proved is looked for again so often, or more seldom where the walk through all
+# processes takes long: at most a five-hundredth of a processor is for that
+_UNPROVED_S, _MAX_UNPROVED_S = 60.0, 900.0
+_WALK_SHARE = 500
 
 
 class Watcher:
@@ -38,7 +40,7 @@ class Watcher:
         self._root, self._log, self._observe, self._clock = root, log, observe, clock
         self._snapshot: Snapshot | None = None
         self._holder: Life | None = None
-        self._walked_at = 0.0
+        self._walked_at = self._walk_s = 0.0
         self._before_log: KernelState | None = None  # what the kernel ran before the log was last read
         self._exits: tuple[NodeExit, ...] = ()
         self._exits_since: dt.datetime | None = None
@@ -73,8 +75,10 @@ class Watcher:
         kernel, known = sysfs.read(self._root), self._snapshot
         if known and _is_same_attachment(known.kernel, kernel) and not self._is_to_be_proved_anew(known):
             return known._replace(kernel=kernel)
-        self._walked_at = self._clock()
+        began = self._clock()
         found = self._observe(self._root)
+        self._walked_at = self._clock()
+        self._walk_s = self._walked_at - began
         pid = found.proof.process.pid if found.proof.process else 0
         self._holder = processes.life(self._root, pid) if pid else None
         return found
@@ -83,7 +87,8 @@ class Watcher:
         if known.kernel.state is not State.ENABLED:
             return False
         if known.proof.hold in {Hold.UNKNOWN, Hold.NOBODY}:
-            return self._clock() - self._walked_at >= _UNPROVED_S
+            wait_s = min(max(_UNPROVED_S, _WALK_SHARE * self._walk_s), _MAX_UNPROVED_S)
+            return self._clock() - self._walked_at >= wait_s
         return self._holder is None or not self._holder.is_going_on
 
     def _see_losses(self, reading: LogReading, now: dt.datetime) -> None:

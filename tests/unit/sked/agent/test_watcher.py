@@ -41,6 +41,7 @@ class Node:
         self.hold = Hold.LINK
         self.cgroups: tuple[str, ...] = ()
         self.walks = 0
+        self.walk_s = 0.0  # how long each takes
         (root / "sys/kernel/sched_ext/root").mkdir(parents=True)
         self.says("disabled", seq=0)
         self.starts()
@@ -71,6 +72,7 @@ class Node:
 
     def observe(self, root: Path) -> Snapshot:
         self.walks += 1
+        self.now += self.walk_s
         kernel = sysfs.read(root)
         if kernel.state is not State.ENABLED:
             return Snapshot(kernel)
@@ -156,6 +158,19 @@ def test_an_owner_that_was_not_proved_is_looked_for_once_a_minute(node: Node, ho
         node.now += 5
 
     assert node.walks == 3
+
+
+@pytest.mark.parametrize(("walk_s", "walks"), [(0.1, 60), (0.5, 14), (1.0, 7), (60.0, 4)])
+def test_walks_that_take_long_are_made_more_seldom(node: Node, walk_s: float, walks: int) -> None:
+    """An hour on a machine with thousands of processes, whose scheduler nobody can prove to be anybody's."""
+    node.hold, node.walk_s = Hold.UNKNOWN, walk_s
+    node.says("enabled")
+    end = node.now + 3600
+    while node.now < end:
+        node.look()
+        node.now += 20
+
+    assert abs(node.walks - walks) <= 1
 
 
 def test_counters_of_the_kernel_are_new_at_each_look(node: Node) -> None:
