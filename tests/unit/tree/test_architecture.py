@@ -39,7 +39,6 @@ SAME_LAST_NAMES = {
     "machine": "kernel: what this machine offers; schedctl.change: what a plan is performed on",
     "main": "the front door of each command",
     "metrics": "sked.agent: of one node's kernel; sked.http: of the manager",
-    "needs": "model.deploy: of a manager; schedctl.source: of a scheduler",
     "observation": "kernel: one look at a machine; model.deploy: what a manager sees of a SchedExt",
     "ownership": "kernel: gathers what processes hold; model.host: who owns the scheduler, by that",
     "plan": "model.deploy: of the DaemonSet; model.report: of the status",

@@ -21,7 +21,7 @@ from schedkit.model.api.reports import ReportStatus
 from schedkit.model.api.schedext import GROUP, KIND, NEEDS_KEY, PLURAL, STOP_KEY, VERSION, SchedExt
 from schedkit.model.api.schema import ApiType
 from schedkit.model.deploy import stops
-from schedkit.model.deploy.needs import with_need, without_need
+from schedkit.model.deploy.newer_features import with_need, without_need
 from schedkit.model.deploy.stops import Stop
 from schedkit.model.report.stopping import Remaining, remaining, unreported
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
