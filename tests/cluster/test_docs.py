@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +61,7 @@ def is_as_shown(command: Command, done: processes.Completed) -> bool:
 
 def run(words: str, cluster: ControlPlane, folder: Path) -> processes.Completed:
     environment = {
-        "PATH": f"{cluster.programs}:/usr/bin:/bin",
+        "PATH": f"{cluster.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
         "KUBECONFIG": str(cluster.kubeconfig),
         "HOME": str(folder),
     }

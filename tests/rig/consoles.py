@@ -44,7 +44,7 @@ class Command:
     @property
     def only_looks(self) -> bool:
         """Whether it may be asked again until what it looks at has come about."""
-        return re.match(r"kubectl (-n \w+ )?(get|events) ", self.words) is not None
+        return re.match(r"kubectl (-n \w+ |sked )?(get|events)\b", self.words) is not None
 
     def matches(self, said: str) -> bool:
         """Whether it printed what the page shows, but for ages, suffixes of pods and digests."""
