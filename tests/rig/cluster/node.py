@@ -73,6 +73,13 @@ class Node:
         except RigError as error:
             raise RigError(f"{error}\n{self.logs()}") from error
 
+    def reboot(self) -> None:
+        """Cut the power and boot anew; its disks were in memory, so that every image is pulled again."""
+        self.guest.kill()
+        self.guest = vm.Guest(self.guest.kernel, self.guest.settings)
+        self.start()
+        self.await_ready()
+
     def read(self, path: str) -> str:
         """The content of a file in the guest, empty when it is not there."""
         return self.guest.run(f"cat '{path}' 2>/dev/null").output.strip()
