@@ -269,20 +269,20 @@ def test_what_a_newer_manager_made_is_left_alone_until_the_word_is_gone(
     assert _spec_of(schedexts.await_daemon_set()) == _spec_of(edited)
     assert schedexts.condition("Ready")["status"] == "Unknown"
 
-    schedexts.annotate(**{NEEDS: "stop"})
+    schedexts.annotate(**{NEEDS: "tomorrow"})
     schedexts.edit_daemon_set({"metadata": {"annotations": {NEEDS: None}}})
     polling.until(
-        lambda: "does not know stop:" in schedexts.condition("Accepted")["message"],
+        lambda: "does not know tomorrow:" in schedexts.condition("Accepted")["message"],
         "the SchedExt's own word is told",
     )
     schedexts.delete()
     polling.until(lambda: schedexts.daemon_set() is None, "its owner takes the DaemonSet along")
 
-    schedexts.create("stopped", nodeSelector=nowhere, annotations={NEEDS: "stop"})
-    schedexts.await_reason("Accepted", "NewerManagerNeeded", "stopped")
-    assert schedexts.daemon_set("stopped") is None
-    schedexts.annotate("stopped", **{NEEDS: ""})
-    schedexts.await_daemon_set("stopped")
+    schedexts.create("later", nodeSelector=nowhere, annotations={NEEDS: "tomorrow"})
+    schedexts.await_reason("Accepted", "NewerManagerNeeded", "later")
+    assert schedexts.daemon_set("later") is None
+    schedexts.annotate("later", **{NEEDS: ""})
+    schedexts.await_daemon_set("later")
 
 
 def _spec_of(daemon_set: JsonObject) -> JsonObject:
