@@ -132,6 +132,7 @@ def pod(
     powers: SecurityContext | None = PRIVILEGED,
     ready: bool | None = None,
     template: str = "1",
+    revision: str | None = None,
     **status: Any,
 ) -> Pod:
     """A pod on that node; it is ready if its container runs, unless said otherwise."""
@@ -146,7 +147,7 @@ def pod(
             name=f"scx-{node}",
             uid=f"{node}-pod",
             owner_references=(owner,),
-            labels=PodLabels(template=template),
+            labels=PodLabels(template, template if revision is None else revision),
         ),
         spec=PodSpec(node_name=node, containers=(asked,)),
         status=PodStatus(**{**known, **status}),

@@ -87,9 +87,11 @@ class PodStatus(ApiType, frozen=True):
 
 
 class PodLabels(ApiType, frozen=True):
-    """The one label of a pod that is read: thousands of pods share one value."""
+    """The labels of a pod that are read: thousands of pods share their values."""
 
     template: str = msgspec.field(default="", name="pod-template-generation")  # a number that only grows
+    # the template itself: one that comes back after another has its old one
+    revision: str = msgspec.field(default="", name="controller-revision-hash")
 
 
 class PodMeta(OwnedMeta, frozen=True):

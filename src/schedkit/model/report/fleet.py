@@ -11,7 +11,7 @@ import msgspec
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import SecurityContext
-from schedkit.model.api.pods import Event, Pod
+from schedkit.model.api.pods import Event, Pod, PodLabels
 from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
@@ -91,7 +91,7 @@ class Survey:
     desired: int = 0  # nodes that the DaemonSet's controller wants a pod on
     outdated: int = 0  # as in `Fleet`
     is_current: bool = True  # as in `Fleet`
-    newest: str = ""  # the template of the newest pods; empty: none of them is of the current one
+    revision: str | None = None  # of the pods of the current template; None: there are none, or all are
     told: frozenset[str] = frozenset()  # the reasons of troubles in the status that is there
 
     def state_of(self, pod: Pod) -> NodeState:
@@ -112,9 +112,9 @@ class Survey:
         return msgspec.structs.replace(sight, is_told_silent=reason.value in self.told)
 
     def _is_updated(self, pod: Pod) -> bool:
-        """Whether it is of the current template: all are, or those of the newest."""
-        is_newest = bool(self.newest) and pod.metadata.labels.template == self.newest
-        return self.is_current and (not self.outdated or is_newest)
+        """Whether it is of the current template: all are, or those of that revision."""
+        is_of_it = self.revision is not None and pod.metadata.labels.revision == self.revision
+        return self.is_current and (not self.outdated or is_of_it)
 
     def fleet(self, states: Sequence[NodeState], kernels: Sequence[ProvedState] = ()) -> Fleet:
         """All nodes, from the states of all pods: those that should have a pod, and those that have one."""
@@ -140,16 +140,27 @@ def survey(observation: Observation, *, is_changing: bool) -> Survey:
     is_known = is_current and not outdated and not is_left_alone
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_known else None
     pods = _newest_per_node(observation.own_pods)
-    newest = _newest_template(pods) if seen.updated_number_scheduled else ""
+    revision = _current_revision(pods, seen.updated_number_scheduled) if outdated else None
     told = frozenset(each.reason for each in (observation.schedext.status or SchedExtStatus()).troubles)
     desired = seen.desired_number_scheduled
-    return Survey(observation, pods, wanted, desired, outdated, is_current, newest, told)
+    return Survey(observation, pods, wanted, desired, outdated, is_current, revision, told)
 
 
-def _newest_template(pods: Sequence[Pod]) -> str:
-    """The DaemonSet's controller numbers templates."""
-    numbers = {pod.metadata.labels.template for pod in pods}
-    return max((each for each in numbers if each.isdecimal()), key=int, default="")
+def _current_revision(pods: Sequence[Pod], updated: int) -> str | None:
+    """Which pods the DaemonSet's controller calls updated, of which it gives only the number.
+
+    It numbers templates, but one that comes back has pods of an older number that are as good as new. So
+    the revision with just that many pods counts, and of several, or where none has, the one with the newest.
+    """
+    revisions = Counter(pod.metadata.labels.revision for pod in pods)
+    alike = {each for each, count in revisions.items() if count == updated} or revisions.keys()
+    candidates = (pod.metadata.labels for pod in pods if pod.metadata.labels.revision in alike)
+    newest = max(candidates, key=_number, default=None)
+    return newest.revision if newest and updated else None
+
+
+def _number(labels: PodLabels) -> int:
+    return int(labels.template) if labels.template.isdecimal() else 0
 
 
 def _newest_per_node(pods: Sequence[Pod]) -> tuple[Pod, ...]:

@@ -699,6 +699,30 @@ def test_ready_waits_until_a_change_has_reached_every_node_that_can_answer(
     assert ready(seen, sights)[:2] == answer
 
 
+@pytest.mark.parametrize(
+    ("labels", "updated", "count", "answer"),
+    [
+        pytest.param(("1A", "1A", "2B"), 2, 2, "True", id="the other one is on a node that is down"),
+        pytest.param(("1A", "3A", "2B"), 2, 2, "True", id="some are made anew, and some were never changed"),
+        pytest.param(("1A", "2B", "2B"), 1, 1, "False", id="the way back has just begun"),
+    ],
+)
+def test_pods_of_a_template_that_came_back_are_up_to_date(
+    labels: tuple[str, ...], updated: int, count: int, answer: str
+) -> None:
+    """A to B to A: the last node is down."""
+    asked, sights = schedext(), on_nodes(a=GOOD, b=GOOD, c=DOWN)[1]
+    pods = [
+        placed(name, template=each[0], revision=each[1]) for name, each in zip("abc", labels, strict=True)
+    ]
+    seen = observation(asked, *pods, daemon_set=daemon_set(asked, desired=3, updated=updated))
+    status = status_of(seen, sights)
+
+    assert status.nodes is not None
+    assert status.nodes.updated == count
+    assert ready(seen, sights)[0] == answer
+
+
 def test_ready_is_not_true_before_a_change_is_written_and_its_controller_has_seen_it() -> None:
     before, asked = schedext(), schedext(sched="ghcr.io/schedkit/scx_lavd:v1", generation=2)
     sights = on_nodes(a=GOOD)[1]
