@@ -226,6 +226,10 @@ bench-cluster: setup ## the operator beside a peer in Go and the API server's li
 bench-host: setup ## schedctl beside the bare interpreter and podman; BENCH='-o json' and sizes
 	$(LEASHED) $(PYTHON) -m benchmarks.host $(BENCH)
 
+.PHONY: bench-node
+bench-node: setup ## what an idle agent costs its node and the API server; BENCH='-o json' and sizes
+	$(LEASHED) $(PYTHON) -m benchmarks.node $(BENCH)
+
 .PHONY: bench-trust
 bench-trust: setup ## verification beside `cosign verify` of the same image; BENCH='-o json' and rounds
 	$(LEASHED) $(PYTHON) -m benchmarks.trust $(BENCH)

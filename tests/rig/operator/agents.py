@@ -95,14 +95,21 @@ class TokenFile:
 class Agent:
     """`sked agent` from this checkout as a process, with the token of a pod on that node."""
 
-    def __init__(self, cluster: ControlPlane, node: str, *, has_metrics: bool = False) -> None:
+    def __init__(
+        self, cluster: ControlPlane, node: str, *, has_metrics: bool = False, kernel: Path | None = None
+    ) -> None:
         self.node, self._cluster = node, cluster
         self.probes, self.metrics = processes.free_port(), processes.free_port()
-        kubeconfig = TokenFile(cluster, node).kubeconfig
-        program = str(Path(sys.executable).with_name("sked"))
-        flags = [f"--kubeconfig={kubeconfig}", f"--health-probe-bind-address=127.0.0.1:{self.probes}"]
-        flags += [f"--metrics-bind-address=127.0.0.1:{self.metrics}"] if has_metrics else []
-        self.process = Process([program, "agent", *flags], log=cluster.folder / f"agent-{node}.log")
+        settings = {
+            "kubeconfig": str(TokenFile(cluster, node).kubeconfig),
+            "health-probe-bind-address": f"127.0.0.1:{self.probes}",
+            "metrics-bind-address": f"127.0.0.1:{self.metrics}" if has_metrics else "0",
+        }
+        flags = [f"--{name}={value}" for name, value in settings.items()]
+        program = [str(Path(sys.executable).with_name("sked"))]
+        if kernel is not None:
+            program = [sys.executable, str(Path(__file__).with_name("agentonfolder.py")), str(kernel)]
+        self.process = Process([*program, "agent", *flags], log=cluster.folder / f"agent-{node}.log")
 
     def scrape(self, token: str | None) -> tuple[int, str]:
         """Code and words of the metrics page, whoever signed its certificate; 0: nobody answers."""
@@ -138,9 +145,11 @@ class Agent:
 
 
 @contextmanager
-def running(cluster: ControlPlane, node: str, *, has_metrics: bool = False) -> Iterator[Agent]:
-    """An agent that has said that it is ready."""
-    agent = Agent(cluster, node, has_metrics=has_metrics)
+def running(
+    cluster: ControlPlane, node: str, *, has_metrics: bool = False, kernel: Path | None = None
+) -> Iterator[Agent]:
+    """An agent that has said that it is ready, on this machine's kernel or on one in a folder."""
+    agent = Agent(cluster, node, has_metrics=has_metrics, kernel=kernel)
     try:
         agent.process.await_ready(agent.is_ready, timeout_s=60)
         yield agent
