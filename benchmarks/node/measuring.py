@@ -33,8 +33,8 @@ class Bench:
 
     def idle(self, what: str, *, has_metrics: bool = False) -> Idle:
         """An agent that has nothing to report for a while."""
-        name = f"bench-{what.replace(' ', '-').replace(',', '')}"
-        self.cluster.client.create("/api/v1/nodes", node_object(name, 1))
+        pool = f"bench-{what.replace(' ', '-')}"
+        name: str = self.cluster.client.create("/api/v1/nodes", node_object(pool, 1))["metadata"]["name"]
         kernel = self._kernel(name)
         with agents.running(self.cluster, name, has_metrics=has_metrics, kernel=kernel) as agent:
             time.sleep(_SETTLING_S)

@@ -21,7 +21,8 @@ def render_text(sizes: Sizes, results: Results) -> str:
         f"the crowd is {sizes.processes} processes and {sizes.files} open files"
     )
     rows = [_row("", "resident", "PSS", "peak", "processor", "load"), *map(_figures, results.idle)]
-    return "\n".join([head, "", *rows, "", *outcomes.render(compare(results))])
+    figures = [head, "", *rows, ""] if results.idle else []
+    return "\n".join([*figures, *outcomes.render(compare(results))])
 
 
 def _figures(idle: Idle) -> str:

@@ -19,6 +19,8 @@ class Sizes:
     idle_s: int = 600
     processes: int = 5000
     files: int = 100_000
+    nodes: int = 200  # replayed
+    ejects: int = 1000  # on these; 0: they are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,12 @@ class Results:
     """All that one run measured."""
 
     idle: Sequence[Idle] = field(default_factory=tuple)
+    ejects_s: Sequence[float] = field(default_factory=tuple)  # from an eject to the SchedExt's status
 
 
 def compare(results: Results) -> tuple[Outcome, ...]:
     """Every target about which something was measured, with what was reached."""
-    return tuple(outcome for each in results.idle for outcome in _of(each))
+    return (*(outcome for each in results.idle for outcome in _of(each)), *_ejects(results.ejects_s))
 
 
 def _of(idle: Idle) -> Iterator[Outcome]:
@@ -55,3 +58,17 @@ def _of(idle: Idle) -> Iterator[Outcome]:
         f"processor of an idle agent, {idle.what}", idle.cpu_percent, "at most", _CPU_PERCENT, "%", load
     )
     yield Outcome(f"writes of an idle agent, {idle.what}", idle.writes, "at most", 0, "", "by the audit log")
+
+
+def _ejects(seconds: Sequence[float]) -> Iterator[Outcome]:
+    if not seconds:
+        return
+    p99 = percentile(seconds, 99)
+    evidence = f"{len(seconds)} ejects, median {percentile(seconds, 50):.2f} s, worst {max(seconds):.2f} s"
+    yield Outcome("from an eject to the SchedExt's status, p99", p99, "at most", 1, "s", evidence)
+
+
+def percentile(values: Sequence[float], share: int) -> float:
+    """The value that so many of a hundred do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * share // 100) - 1)]

@@ -170,8 +170,8 @@ def test_a_living_agent_follows_its_node_when_that_is_made_anew(
 ) -> None:
     """The pod lives on, and the kubelet's next token names the new Node."""
     assert installed
-    node = "anew"
-    old = cluster.client.create("/api/v1/nodes", node_object(node, 1))["metadata"]["uid"]
+    made = cluster.client.create("/api/v1/nodes", node_object("anew", 1))["metadata"]
+    node, old = made["name"], made["uid"]
     file = agents.TokenFile(cluster, node)
     connection = config.discover(file.kubeconfig, context=None)
 
@@ -186,7 +186,7 @@ def test_a_living_agent_follows_its_node_when_that_is_made_anew(
         work = asyncio.ensure_future(reporter.run())
         await eventually(lambda: reported() == old)
         cluster.client.delete(f"/api/v1/nodes/{node}")
-        new = cluster.client.create("/api/v1/nodes", node_object(node, 1))["metadata"]["uid"]
+        new = cluster.client.create("/api/v1/nodes", node_object("anew", 1))["metadata"]["uid"]
         file.renew()
         await eventually(lambda: reported() == new)
         work.cancel()

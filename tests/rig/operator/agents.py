@@ -55,7 +55,8 @@ def _pod_on(cluster: ControlPlane, node: str, account: str) -> JsonObject:
         "serviceAccountName": account,
         "containers": [{"name": "agent", "image": "registry.example/sked:v1"}],
     }
-    return found or cluster.client.create(_PODS, {"metadata": {"name": name}, "spec": spec})
+    meta = {"name": name, "labels": {"app.kubernetes.io/component": "node-agent"}}
+    return found or cluster.client.create(_PODS, {"metadata": meta, "spec": spec})
 
 
 def client_on(cluster: ControlPlane, node: str, account: str = ACCOUNT) -> Client:

@@ -83,9 +83,11 @@ async def _run(settings: AgentSettings) -> None:
 class Agent:
     """One node's kernel on one side, one object of the API server on the other."""
 
-    def __init__(self, settings: AgentSettings, place: Place, reporter: Reporter) -> None:
+    def __init__(
+        self, settings: AgentSettings, place: Place, reporter: Reporter, watcher: Watcher | None = None
+    ) -> None:
         self._settings, self._place, self._reporter = settings, place, reporter
-        self._watcher = Watcher(settings.root, Syslog())
+        self._watcher = watcher or Watcher(settings.root, Syslog())
         self._looked_at = float("-inf")
         self._wake = asyncio.Event()
         self._seen: SchedExtNodeStatus | None = None
