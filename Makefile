@@ -155,7 +155,7 @@ fuzz: setup ## broken inputs by the million through every parser and verifier; F
 ##@ Try it by hand
 
 .PHONY: demo
-demo: setup ## run the operator on a control plane with fake nodes, and show a SchedExt until it is deployed
+demo: setup ## the operator with a node in a VM: a SchedExt until its kernel says so, and a scheduler that is ejected
 	@$(LEASHED) $(PYTHON) -m rig demo
 
 .PHONY: demo-kernel

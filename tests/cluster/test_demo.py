@@ -1,4 +1,4 @@
-"""`make demo`, as a person and as a script see it."""
+"""`make demo` with fake nodes, as a person and as a script see it; `tests/e2e` has the real node."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ import pytest
 from rig.base import cache, polling, processes
 
 ROOT = Path(__file__).parents[2]
-DEMO = (sys.executable, "-m", "rig", "demo")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+# as root in a plain container, where no virtual machine can run
+_WITHOUT_MOUNTS = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+DEMO = (*(_WITHOUT_MOUNTS if processes.is_root() else ()), sys.executable, "-m", "rig", "demo")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "CI": ""}
 LIMIT_S = 300
 IS_DEPLOYED = r"^schedext\S+/scx-rusty +\S+/scx_rusty:latest +3 +0 +3 +Unknown +\d+s$"
 
@@ -33,6 +35,9 @@ def test_without_a_terminal_the_demo_tells_its_story_and_ends_by_itself(tmp_path
 
     done = processes.run(DEMO, env=ENVIRONMENT, cwd=tmp_path, timeout_s=LIMIT_S)
 
+    assert "virtual machines: virtiofsd and its mounts need root" in done.stderr
+    assert "so this demo has fake nodes: their pods run nothing" in done.stderr
+    assert "The nodes are not: their pods run nothing.\n" in done.stdout
     assert "schedext.sked.schedkit.io/scx-rusty created\n" in done.stdout
     assert re.search(IS_DEPLOYED, done.stdout, re.MULTILINE)
     assert re.search(r"^daemonset\.apps/scx-rusty +3 +3 +3 ", done.stdout, re.MULTILINE)
@@ -46,6 +51,13 @@ def test_without_a_terminal_the_demo_tells_its_story_and_ends_by_itself(tmp_path
     ]
     assert "KUBECONFIG" not in done.stdout  # it would be gone before anybody could use it
     assert folders() <= before
+
+
+def test_in_ci_a_demo_without_a_virtual_machine_is_a_failure(tmp_path: Path) -> None:
+    done = processes.run(DEMO, env={**ENVIRONMENT, "CI": "true"}, cwd=tmp_path, timeout_s=60, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "virtual machines: virtiofsd and its mounts need root" in done.stderr
 
 
 @pytest.mark.full

@@ -10,18 +10,12 @@ import pytest
 from rig.base import host_names, polling, processes
 from rig.cluster import controlplane, node
 from rig.guest.schedulers import binary
-from rig.operator import installation, manager, operatorimage, permissions
-from rig.operator.installation import ACCOUNT, NAMESPACE
+from rig.operator import permissions, realnode
+from rig.operator.installation import ACCOUNT
 from rig.operator.manager import Manager, SchedExts
-from rig.operator.trustrules import MountedRules, SignedImages
-from rig.signatures.cosign import Cosign
+from rig.operator.trustrules import SignedImages
 
-from .sites import REPORTS, Fleet, Site, Stage
-
-# what only a pod of the manager's own would need
-_OF_ITS_POD = {"Deployment", "Service"}
-_AGENTS = "sked-node"
-_AGENT_STARTS_S = 600  # an emulated node unpacks 84 MB and starts Python
+from .sites import Fleet, Site, Stage
 
 
 @pytest.fixture(scope="session")
@@ -47,19 +41,10 @@ def site(fleet: Fleet) -> Iterator[Site]:
 def installed(fleet: Fleet) -> Iterator[Path]:
     """What `make deploy` installs, but for the manager's own pod; a kubeconfig of its account."""
     cluster, registry, only = fleet
-    objects = [each for each in installation.kustomized("default") if each["kind"] not in _OF_ITS_POD]
-    (agent,) = (each for each in objects if each["kind"] == "DaemonSet")
-    agent["spec"]["template"]["spec"]["containers"][0]["image"] = operatorimage.reference(registry)
-    of_agents = [each for each in objects if each["metadata"].get("namespace") == _AGENTS]
-    cluster.apply(*(each for each in objects if each not in of_agents), namespace=NAMESPACE)
-    cluster.apply(*of_agents, namespace=_AGENTS)
-    crds = ("crd/schedexts.sked.schedkit.io", "crd/schedextnodes.sked.schedkit.io")
-    cluster.kubectl("wait", "--for=condition=Established", *crds)
-    polling.until(
-        lambda: cluster.client.find(f"{REPORTS}/{only.name}"), "the agent reports", timeout_s=_AGENT_STARTS_S
-    )
-    yield installation.account_kubeconfig(cluster)
-    cluster.kubectl("delete", *crds, f"namespace/{NAMESPACE}", f"namespace/{_AGENTS}", timeout_s=180)
+    kubeconfig = realnode.install(cluster, registry)
+    realnode.await_report(cluster, only)
+    yield kubeconfig
+    realnode.uninstall(cluster)
 
 
 @pytest.fixture(scope="module")
@@ -80,20 +65,15 @@ def decoys(fleet: Fleet) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def signed(fleet: Fleet) -> SignedImages:
     """Somebody with a key, who signs images of the node's registry."""
-    folder = processes.run_folder("e2e-operator")
-    cosign = Cosign(3, folder / "cosign", ca_file=fleet[1].ca_file)
-    return SignedImages(fleet[1], cosign, cosign.new_key(), folder)
+    return realnode.signer(fleet[1], processes.run_folder("e2e-operator"))
 
 
 @pytest.fixture
 def sked(fleet: Fleet, installed: Path, signed: SignedImages) -> Iterator[Manager]:
     """The manager with the rights of its account, under rules that trust one key."""
-    rules = MountedRules(processes.run_folder("e2e-rules") / "rules")
-    rules.write(signed.rules("enforce"))
-    leading = ("--leader-elect", f"--namespace={NAMESPACE}")
-    trusting = (f"--trust-config={rules.folder}", f"--registry-ca={fleet[1].ca_file}", "--trust-interval=2")
     since = fleet[0].audit_log.position()
-    with manager.running(fleet[0], "sked-native", *leading, *trusting, kubeconfig=installed) as running:
+    rules = processes.run_folder("e2e-rules") / "rules"
+    with realnode.managed(fleet[0], signed, installed, rules) as running:
         yield running
     asked = list(fleet[0].audit(since=since, user=ACCOUNT))
     assert asked

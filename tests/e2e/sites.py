@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,11 @@ from rig.cluster.kubeclient import JsonObject
 from rig.cluster.node import Node
 from rig.guest import holders
 from rig.guest.schedulers import catalog
+from rig.operator import realnode
 from rig.operator.installation import ACCOUNT
 from rig.operator.manager import SchedExts
 from rig.operator.trustrules import SignedImages
 from rig.registries.registry import Registry
-from rig.runtimes import images
 
 Fleet = tuple[ControlPlane, Registry, Node]
 NAME = "scx"
@@ -105,11 +106,7 @@ class Stage:
 
     def push(self, name: str, *, sign: bool = True) -> str:
         """The image of a scheduler by tag, under the name that host, node and pods share."""
-        place = f"signed/{name}" if sign else f"unsigned/{name}"
-        digest = self.site.images.client.push(images.scheduler(name), place, "v1")
-        if sign:
-            self.signed.cosign.sign(f"{self.site.images.host}/{place}@{digest}", self.signed.key)
-        return f"{self.site.images.named_host}/{place}:v1"
+        return realnode.push(self.signed, name, sign=sign)
 
     def attach(self, name: str) -> None:
         """A SchedExt with that scheduler, proved to be attached."""
@@ -133,6 +130,11 @@ class Stage:
     def owners(self) -> set[str]:
         """The uids of the pods that hold the attached scheduler, as the node's kernel shows it."""
         return holders.pods_with_links(self.site.node.guest)
+
+    def schedctl(self, verb: str) -> str:
+        """What `schedctl` from this checkout says on the node."""
+        program = Path(sys.executable).with_name("schedctl")
+        return self.site.node.guest.run(f"'{program}' {verb}").output
 
     def pods(self) -> list[JsonObject]:
         """Those of the SchedExt, without those on their way out."""

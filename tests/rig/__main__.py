@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fetch", help="obtain every part into the cache")
     commands.add_parser("kubernetes", help=f"build the control plane of the version in ${minors.VARIABLE}")
-    commands.add_parser("demo", help="run the operator on a control plane with fake nodes")
+    commands.add_parser("demo", help="run the operator on a control plane with a node in a VM")
     commands.add_parser("demo-kernel", help="attach a scheduler in a VM and show what the kernel says")
     for command, what in (("build", "build a scheduler of the catalog"), ("measure", "measure one in a VM")):
         commands.add_parser(f"catalog-{command}", help=what).add_argument("--name", type=_name, required=True)

@@ -78,6 +78,11 @@ def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     return final
 
 
+def has(kind: str, key: str) -> bool:
+    """Whether the folder `kind/key` is finished."""
+    return (root() / kind / key).is_dir()
+
+
 def _build(final: Path, build: Callable[[Path], None]) -> None:
     scratch = final.with_name(f".building-{final.name}")
     shutil.rmtree(scratch, ignore_errors=True)

@@ -26,15 +26,23 @@ _REQUIREMENTS = Path(__file__).parent / "go-requirements.txt"
 
 def build(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str = ".") -> Path:
     """The program built from the module in `source`, from the cache if nothing changed."""
-    files = [file for file in sorted(source.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
-    inputs = [file.read_bytes() for file in files]
-    key = f"{name}-{cache.digest(*inputs, *ldflags, package)}"
 
     def compile_into(folder: Path) -> None:
         with step(f"{name}: building from Go modules", detail=lambda: _growth(name)):
             _compile(folder / name, source, ldflags=ldflags, package=package)
 
-    return cache.entry("go", key, compile_into) / name
+    return cache.entry("go", _key(name, source, ldflags, package), compile_into) / name
+
+
+def is_built(name: str, source: Path, *, ldflags: Sequence[str] = (), package: str = ".") -> bool:
+    """Whether that program is in the cache already."""
+    return cache.has("go", _key(name, source, ldflags, package))
+
+
+def _key(name: str, source: Path, ldflags: Sequence[str], package: str) -> str:
+    files = [file for file in sorted(source.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
+    inputs = [file.read_bytes() for file in files]
+    return f"{name}-{cache.digest(*inputs, *ldflags, package)}"
 
 
 def _compile(output: Path, source: Path, *, ldflags: Sequence[str], package: str) -> None:

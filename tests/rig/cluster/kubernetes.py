@@ -59,13 +59,26 @@ def _link(folder: Path, programs: Mapping[str, Path]) -> None:
 @once
 def kubebox(program: str = "kube-apiserver") -> Path:
     """That program and others in one, built from Go modules; it does the work of the name it is called by."""
+    source, flags = _recipe(program)
+    return golang.build(minors.BOX, source, ldflags=flags)
+
+
+def are_built() -> bool:
+    """Whether nothing has to be built before they can be run; building takes minutes."""
+    missing = [name for name in PROGRAMS if name not in offered()]
+    recipes = [_recipe(name) for name in missing]
+    return all(golang.is_built(minors.BOX, source, ldflags=flags) for source, flags in recipes)
+
+
+def _recipe(program: str) -> tuple[Path, list[str]]:
+    """What the program is built from, and the linker's flags."""
     is_other = is_of_another_minor(program)
     # the program's own version, but for etcd, which has its own and no such stamp
     stamped = minors.version() if is_other else version("kubelet")
     major, second = minor(stamped)
     stamp = {"gitVersion": stamped, "gitMajor": major, "gitMinor": second}
     flags = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamp.items()]
-    return golang.build(minors.BOX, minors.source() if is_other else minors.PINNED, ldflags=flags)
+    return minors.source() if is_other else minors.PINNED, flags
 
 
 def offered() -> dict[str, Path]:
