@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from schedkit.kube.errors import ConflictError, ForbiddenError
+from schedkit.kube.errors import ConflictError, ForbiddenError, KubeError
 from schedkit.kube.resources import Resource
 from schedkit.model.api.reports import ReportStatus
 from schedkit.model.api.schedext import GROUP, KIND, NEEDS_KEY, PLURAL, STOP_KEY, VERSION, SchedExt
@@ -30,6 +30,7 @@ from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, te
 
 _MANAGER_ANSWERS_S = 5.0
 _LOOK_S = 0.5
+_LOOK_S_A_NODE = 0.002  # a look at thousands of nodes costs the API server something
 _TELL_S = 5.0
 _TRIES = 5  # somebody else writes the same object now and then
 
@@ -58,6 +59,7 @@ class Stopping(msgspec.Struct, frozen=True, rename="camel"):
     remaining: tuple[Remaining, ...] = ()
     unreported: tuple[str, ...] = ()  # nodes without a report: there the pod's end is all that is known
     missing_rights: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # what else the API server said
 
 
 class Resumed(msgspec.Struct, frozen=True):
@@ -111,7 +113,7 @@ def stop(
         chosen = _chosen(cluster, names, namespace, is_all=is_all)
         found = _stop(cluster, chosen, reason, timeout)
     show(found, output, _stopping_lines(found))
-    sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.remaining else 0)
+    sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.remaining or found.problems else 0)
 
 
 @click.command("resume")
@@ -159,46 +161,69 @@ def _chosen(
     return [each for each in found.values() if each is not None]
 
 
+class _Gaps:
+    """What could not be done or seen; the rest goes on."""
+
+    def __init__(self) -> None:
+        self.rights: dict[str, None] = {}
+        self.problems: dict[str, None] = {}
+
+    def __enter__(self) -> None:
+        """Begin something that may fail."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        """Note a failure of the API server, and go on behind the block."""
+        if isinstance(error, ForbiddenError):
+            self.rights[str(error)] = None
+        elif isinstance(error, KubeError):
+            self.problems[str(error)] = None
+        return isinstance(error, KubeError)
+
+
 # Stop
 
 
 def _stop(cluster: Cluster, chosen: list[SchedExt], reason: str, timeout_s: float) -> Stopping:
-    """The annotations first: what follows only makes it faster, or watches it."""
-    lacking: dict[str, None] = {}
-    ran = dict(_ran(cluster, chosen, lacking))
+    """Nothing that fails for one of them keeps the others from being stopped."""
+    gaps = _Gaps()
+    ran = _pods(cluster, chosen, gaps)  # before: pods that have ended do not say where they were
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     why = Stop(reason=reason, by=cluster.caller(), time=now)
-    for each in chosen:
-        _annotate(cluster, each, why)
-        tell(f"{_name(each)}: stopped; waiting for its nodes")
-    _see_daemon_sets_go(cluster, chosen, lacking)
-    left = _see_nodes_end(cluster, chosen, ran, timeout_s, lacking)
-    reports = _reports(cluster, lacking)
+    stopped = [each for each in chosen if _is_stopped(cluster, each, why, gaps)]
+    _see_daemon_sets_go(cluster, stopped, gaps)
+    left = _see_nodes_end(cluster, stopped, ran, timeout_s, gaps)
     return Stopping(
-        stopped=tuple(_name(each) for each in chosen),
+        stopped=tuple(_name(each) for each in stopped),
         nodes=len(set(ran.values())),
         remaining=left,
-        unreported=unreported(ran, reports),
-        missing_rights=tuple(lacking),
+        unreported=unreported(ran, _reports(cluster, gaps)),
+        missing_rights=tuple(gaps.rights),
+        problems=tuple(gaps.problems),
     )
 
 
-def _ran(cluster: Cluster, chosen: Iterable[SchedExt], lacking: dict[str, None]) -> Iterator[tuple[str, str]]:
-    """Uids and nodes of the pods that run them."""
+def _is_stopped(cluster: Cluster, schedext: SchedExt, why: Stop, gaps: _Gaps) -> bool:
+    with gaps:
+        _annotate(cluster, schedext, why)
+        tell(f"{_name(schedext)}: stopped; waiting for its nodes")
+        return True
+    tell(f"{_name(schedext)}: not stopped")
+    return False
+
+
+def _pods(cluster: Cluster, chosen: Iterable[SchedExt], gaps: _Gaps) -> dict[str, str]:
+    """The nodes of the pods that run them, by the pods' uids."""
+    found: dict[str, str] = {}
     for each in chosen:
-        try:
-            for pod in cluster.pods_of(each):
-                yield pod.metadata.uid, pod.spec.node_name
-        except ForbiddenError as error:
-            lacking[str(error)] = None
+        with gaps:
+            found |= {pod.metadata.uid: pod.spec.node_name for pod in cluster.pods_of(each)}
+    return found
 
 
-def _reports(cluster: Cluster, lacking: dict[str, None]) -> Mapping[str, ReportStatus]:
-    try:
+def _reports(cluster: Cluster, gaps: _Gaps) -> Mapping[str, ReportStatus]:
+    with gaps:
         return cluster.reports()
-    except ForbiddenError as error:
-        lacking[str(error)] = None
-        return {}
+    return {}
 
 
 def _annotate(cluster: Cluster, schedext: SchedExt, why: Stop | None) -> None:
@@ -230,20 +255,25 @@ def _patch(found: _Annotated, why: Stop | None) -> list[dict[str, object]]:
     ]
 
 
-def _see_daemon_sets_go(cluster: Cluster, chosen: Iterable[SchedExt], lacking: dict[str, None]) -> None:
+def _see_daemon_sets_go(cluster: Cluster, stopped: Iterable[SchedExt], gaps: _Gaps) -> None:
     """The manager deletes them; where none does, the caller."""
-    waiting = list(chosen)
+    waiting = list(stopped)
     until = time.monotonic() + _MANAGER_ANSWERS_S
-    try:
-        while waiting and time.monotonic() < until:
-            time.sleep(_LOOK_S)
-            waiting = [each for each in waiting if _daemon_set_uid(cluster, each)]
-        for each in waiting:
-            tell(f"{_name(each)}: no manager has answered; its DaemonSet is deleted from here")
+    while waiting and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+        waiting = [each for each in waiting if _has_daemon_set(cluster, each, gaps)]
+    for each in waiting:
+        tell(f"{_name(each)}: no manager has answered; its DaemonSet is deleted from here")
+        with gaps:
             if uid := _daemon_set_uid(cluster, each):
                 cluster.delete(DAEMON_SETS, each.metadata.name, each.metadata.namespace, uid=uid)
-    except ForbiddenError as error:
-        lacking[str(error)] = None
+
+
+def _has_daemon_set(cluster: Cluster, schedext: SchedExt, gaps: _Gaps) -> bool:
+    """Whether it is known to have one that nobody deletes."""
+    with gaps:
+        return bool(_daemon_set_uid(cluster, schedext))
+    return False
 
 
 def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
@@ -257,24 +287,21 @@ def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
 
 
 def _see_nodes_end(
-    cluster: Cluster,
-    chosen: list[SchedExt],
-    ran: dict[str, str],
-    timeout_s: float,
-    lacking: dict[str, None],
+    cluster: Cluster, stopped: list[SchedExt], ran: dict[str, str], timeout_s: float, gaps: _Gaps
 ) -> tuple[Remaining, ...]:
+    """Look until no node is left, or the time is over; `ran` gets what comes to light meanwhile."""
     until, told_at = time.monotonic() + timeout_s, 0.0
     while True:
-        pods = dict(_ran(cluster, chosen, lacking))
+        pods = _pods(cluster, stopped, gaps)
         ran |= pods  # a manager whose cache is behind may have made one more
-        left = remaining(ran, pods, _reports(cluster, lacking))
+        left = remaining(ran, pods, _reports(cluster, gaps))
         if not left or time.monotonic() >= until:
             return left
         if time.monotonic() - told_at >= _TELL_S:
             told_at = time.monotonic()
             first = f"such as {left[0].node}: {left[0].reason}"
             tell(f"{len(left)} of {len(set(ran.values()))} nodes are left, {first}")
-        time.sleep(_LOOK_S)
+        time.sleep(max(_LOOK_S, len(ran) * _LOOK_S_A_NODE))
 
 
 def _name(schedext: SchedExt) -> str:
@@ -291,4 +318,6 @@ def _stopping_lines(found: Stopping) -> Iterator[str]:
     if found.unreported:
         yield f"  without a report, known by their pods alone: {', '.join(found.unreported)}"
     for right in found.missing_rights:
-        yield f"  not seen, because a right is missing: {right}"
+        yield f"  not done or not seen, because a right is missing: {right}"
+    for problem in found.problems:
+        yield f"  not done or not seen: {problem}"
