@@ -126,6 +126,9 @@ def place_after(before: Sequence[Line], now: Sequence[Line]) -> int | None:
     """
     if not before:
         return 0
+    if _has_times(before) != _has_times(now):
+        # the kernel writes times when it is read: somebody has switched them on or off, for old lines too
+        before, now = _timeless(before), _timeless(now)
     for place in range(len(now), 0, -1):
         same = min(place, len(before))
         if now[place - 1] != before[-1] or list(now[place - same : place]) != list(before[-same:]):
@@ -133,6 +136,14 @@ def place_after(before: Sequence[Line], now: Sequence[Line]) -> int | None:
         if now[place - 1].time_us is not None or same >= min(_MIN_OVERLAP, len(before)):
             return place
     return None
+
+
+def _has_times(lines: Sequence[Line]) -> bool:
+    return any(each.time_us is not None for each in lines)
+
+
+def _timeless(lines: Sequence[Line]) -> list[Line]:
+    return [each._replace(time_us=None) for each in lines]
 
 
 def assembled(lines: Iterable[Line]) -> list[Record]:

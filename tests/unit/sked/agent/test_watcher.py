@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -286,6 +287,23 @@ def test_an_end_that_may_have_been_lost_leaves_the_next_one_without_an_owner(nod
     node.log[:] = ["<5>[   19.000000] something else", *ended(20)]
 
     assert [each.pod_uid for each in node.look().exits] == [""]
+
+
+def timeless(lines: list[str]) -> list[str]:
+    return [re.sub(r"\[ *[0-9.]+\] ", "", line, count=1) for line in lines]
+
+
+def test_an_end_is_told_once_when_somebody_switches_the_times_of_the_log(node: Node) -> None:
+    """`printk.time` changes how every line is shown, the old ones as well."""
+    node.log += [f"<6>[{second:5d}.000000] usb {second}: new device" for second in range(1, 9)]
+    node.log += ended(10)
+    assert node.ends() == [("mini", 1)]
+
+    with_times, node.log = node.log, timeless([*node.log, *ended(20)])
+    assert node.ends() == [("mini", 2)]
+
+    node.log = [*with_times, *ended(20), *ended(30)]
+    assert node.ends() == [("mini", 3)]
 
 
 def test_an_end_is_told_once(node: Node) -> None:
