@@ -102,7 +102,7 @@ def test_a_stop_ends_everything_and_outlasts_a_changed_spec_until_it_is_taken_ba
         polling.until(lambda: schedexts.status()["observedGeneration"] == 2, "the change is seen")
         assert polling.stays_untrue(schedexts.daemon_set, for_s=2)
 
-        assert kubectl_sked(schedexts, "resume", "--all")[2] == {"resumed": [f"{namespace}/scx"]}
+        assert kubectl_sked(schedexts, "resume", "--all")[2]["resumed"] == [f"{namespace}/scx"]
         schedexts.await_daemon_set()
     notes = schedexts.get()["metadata"]["annotations"]
     assert (notes.get(STOP), notes.get(NEEDS), notes["somebody/else"]) == (None, None, "stays")
@@ -115,7 +115,7 @@ def test_a_stop_works_without_a_manager_and_stays_when_one_comes_back(
 
     assert (code, answer["remaining"]) == (0, []), told
     assert "no manager has answered" in told
-    assert len(answer["unreported"]) == NODES
+    assert len(answer["unwitnessed"]) == NODES
     assert schedexts.get()["metadata"]["annotations"][NEEDS] == "stop"
     with manager.running(cluster):
         schedexts.await_reason("Ready", "Stopped")

@@ -97,7 +97,7 @@ class DirectClient:
             base = urlsplit(self.connection.server).path.rstrip("/")
             connected.request(method, base + path, body=body, headers=headers)
             answer = connected.getresponse()
-            content = answer.read(_MAX_ANSWER)
+            content = answer.read(_MAX_ANSWER + 1)
         except (OSError, http.client.HTTPException) as error:
             where = self.connection.address
             raise UnavailableError(
@@ -108,6 +108,8 @@ class DirectClient:
         if answer.status >= http.client.BAD_REQUEST:
             retry_after = answer.getheader("Retry-After")
             raise errors.failure(answer.status, errors.read_status(content), retry_after=retry_after)
+        if len(content) > _MAX_ANSWER:
+            raise DecodeError(f"the answer to {method} {path} has more than {_MAX_ANSWER >> 20} MiB")
         return content
 
     def _connect(self) -> http.client.HTTPConnection:

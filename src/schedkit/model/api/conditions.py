@@ -94,7 +94,7 @@ class Reason(StrEnum):
 
     # Deployed, Progressing and Ready
     SUSPENDED = "Suspended"  # the user wants nothing to run
-    STOPPED = "Stopped"  # somebody stopped it with `kubectl sked stop`; `kubectl sked resume` starts it again
+    STOPPED = "Stopped"  # somebody stopped it, by the annotation `sked.schedkit.io/stop`: nothing runs
 
 
 # what somebody should look at

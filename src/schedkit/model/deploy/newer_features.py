@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from schedkit.model.deploy import stops
 from schedkit.model.deploy.observation import Observation
 
 # a feature that announces itself adds its word here, with the code that knows what to do about it
-KNOWN: frozenset[str] = frozenset({stops.NEED})
+STOP = "stop"  # a manager that knows of no stops would start it again
+KNOWN: frozenset[str] = frozenset({STOP})
 
 _BETWEEN_WORDS = re.compile(r"[,\s]+")
 

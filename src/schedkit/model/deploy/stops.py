@@ -6,12 +6,14 @@ alone. Whatever it says, it is a stop: at night somebody may write it by hand.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from schedkit.model.api.conditions import legible
-from schedkit.model.api.schedext import SchedExt
+from schedkit.model.api.schedext import NEEDS_KEY, STOP_KEY, SchedExt
+from schedkit.model.deploy.newer_features import STOP, with_need, without_need
 
-NEED = "stop"  # in `sked.schedkit.io/needs`: a manager that knows of no stops would start it again
 _MAX_WORDS = 256
 
 
@@ -52,3 +54,16 @@ def words_of_stop(stop: Stop) -> str:
 
 def _bounded(words: str) -> str:
     return legible(words)[:_MAX_WORDS]
+
+
+def annotations_with(stop: Stop, annotations: Mapping[str, str]) -> dict[str, str]:
+    """All annotations of a SchedExt, with a stop; an older manager then leaves it alone."""
+    needs = with_need(annotations.get(NEEDS_KEY, ""), STOP)
+    return {**annotations, NEEDS_KEY: needs, STOP_KEY: msgspec.json.encode(stop).decode()}
+
+
+def annotations_without(annotations: Mapping[str, str]) -> dict[str, str]:
+    """All annotations of a SchedExt, without a stop; those of others stay."""
+    needs = without_need(annotations.get(NEEDS_KEY, ""), STOP)
+    kept = {key: value for key, value in annotations.items() if key not in {NEEDS_KEY, STOP_KEY}}
+    return {**kept, NEEDS_KEY: needs} if needs else kept

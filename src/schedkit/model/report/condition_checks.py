@@ -160,7 +160,8 @@ def nothing_should_run(evidence: Situation) -> Finding | None:
     schedext = evidence.observation.schedext
     stop = stop_of(schedext)
     if stop is not None:
-        way_out = f"`kubectl sked resume {schedext.metadata.name}`, or removing the annotation {STOP_KEY},"
+        whose = f"{schedext.metadata.name} -n {schedext.metadata.namespace}"
+        way_out = f"`kubectl sked resume {whose}`, or removing the annotation {STOP_KEY},"
         return no(Reason.STOPPED, f"{words_of_stop(stop)}; {way_out} starts it again")
     if not schedext.spec.suspend:
         return None

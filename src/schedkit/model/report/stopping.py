@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from schedkit.model.api.reports import ReportStatus
-from schedkit.model.report.sights import is_enabled
+from schedkit.model.api.schedextnode import NodeOwnerKind
+
+_ENDED = frozenset({"disabled", "absent"})
 
 
 class Remaining(msgspec.Struct, frozen=True):
@@ -18,23 +20,39 @@ class Remaining(msgspec.Struct, frozen=True):
 
 
 def remaining(
-    ran: Mapping[str, str], pods: Collection[str], reports: Mapping[str, ReportStatus]
+    ran: Mapping[str, str], pods: Collection[str] | None, reports: Mapping[str, ReportStatus]
 ) -> tuple[Remaining, ...]:
-    """`ran`: the nodes of the pods that ran it, by the pods' uids; `pods`: the uids of those still there."""
-    return tuple(sorted(_remaining(ran, pods, reports), key=lambda each: each.node))
+    """The nodes that are left. What cannot be seen has not ended.
+
+    `ran`: the nodes of the pods that ran it, by the pods' uids. `pods`: the uids of those still there; None:
+    they cannot be seen now.
+    """
+    found = ((node, _why(uid, pods, reports.get(node))) for uid, node in ran.items())
+    return tuple(sorted((Remaining(node, why) for node, why in found if why), key=lambda each: each.node))
 
 
-def _remaining(
-    ran: Mapping[str, str], pods: Collection[str], reports: Mapping[str, ReportStatus]
-) -> Iterator[Remaining]:
+def _why(uid: str, pods: Collection[str] | None, report: ReportStatus | None) -> str:
+    """Why the node is left; empty: it is not."""
+    if report is not None and report.state not in _ENDED:
+        if report.owner.pod_uid == uid:
+            return "its kernel still runs the scheduler"
+        if report.owner.kind is NodeOwnerKind.UNKNOWN:
+            return "its kernel runs a scheduler, and it is not proved whose"
+    if pods is None:
+        return "it cannot be seen whether its pod is gone"
+    return "its pod is not gone yet" if uid in pods else ""
+
+
+def unwitnessed(ran: Mapping[str, str], before: Mapping[str, ReportStatus]) -> tuple[str, ...]:
+    """Nodes whose kernels were not proved to run it: there the end of the pod is all that is known.
+
+    `before`: the reports at the time of the stop. One of an earlier boot or node proves nothing, either.
+    """
+    return tuple(sorted(set(_unwitnessed(ran, before))))
+
+
+def _unwitnessed(ran: Mapping[str, str], before: Mapping[str, ReportStatus]) -> Iterator[str]:
     for uid, node in ran.items():
-        report = reports.get(node)
-        if report is not None and is_enabled(report) and report.owner.pod_uid == uid:
-            yield Remaining(node, "its kernel still runs the scheduler")
-        elif uid in pods:
-            yield Remaining(node, "its pod is not gone yet")
-
-
-def unreported(ran: Mapping[str, str], reports: Mapping[str, ReportStatus]) -> tuple[str, ...]:
-    """Nodes whose kernels nobody speaks for: there the end of the pod is all that is known."""
-    return tuple(sorted({node for node in ran.values() if node not in reports}))
+        said = before.get(node)
+        if said is None or said.owner.pod_uid != uid:
+            yield node

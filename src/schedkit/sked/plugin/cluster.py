@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from schedkit import __version__
 from schedkit.kube.access import config
 from schedkit.kube.access.config import Connection
 from schedkit.kube.direct import DirectClient
-from schedkit.kube.errors import KubeError, NotFoundError
+from schedkit.kube.errors import ConflictError, KubeError, NotFoundError
 from schedkit.kube.resources import Described, Resource
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportStatus
@@ -76,11 +77,9 @@ class Cluster:
         return self._client.change(kind, patch, name, namespace, token=self._token())
 
     def delete(self, kind: Resource[T], name: str, namespace: str | None, *, uid: str) -> None:
-        """Delete this very object; one that is gone already is as good."""
-        try:
+        """Delete this very object; one that is gone already, or is another one by now, is as good."""
+        with suppress(NotFoundError, ConflictError):
             self._client.delete(kind, name, namespace, uid=uid, token=self._token())
-        except NotFoundError:
-            return
 
     def caller(self) -> str:
         """Who the API server takes the caller for; empty: it does not say."""
@@ -91,12 +90,13 @@ class Cluster:
             return ""  # a name is worth less than the stop
 
     def pods_of(self, schedext: SchedExt) -> Iterator[Pod]:
-        """The pods that sked made for it; they are found by their owner, never by a name alone."""
+        """The pods that sked made for it: their DaemonSet has its name."""
         selection = {"labelSelector": f"{MANAGED_BY}={MANAGER}"}
         meta = schedext.metadata
         for pod in self.every(PODS, meta.namespace, **selection):
             owner = pod.metadata.controller
-            if owner is not None and owner.name == meta.name and pod.spec.node_name:
+            is_its = owner is not None and (owner.kind, owner.name) == ("DaemonSet", meta.name)
+            if is_its and pod.spec.node_name:
                 yield pod
 
     def reports(self) -> Mapping[str, ReportStatus]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import NoReturn
 
 import click
 import msgspec
@@ -14,8 +14,6 @@ import msgspec
 from schedkit.kube.errors import ConfigError, ForbiddenError, KubeError, UnavailableError
 
 FAILED, LACKS_RIGHTS = 1, 3  # exit codes
-
-Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def common(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,6 +72,6 @@ def told_plainly() -> Iterator[None]:
         _end(FAILED, str(error))
 
 
-def _end(code: int, words: str) -> Any:  # noqa: ANN401  # never returns
+def _end(code: int, words: str) -> NoReturn:
     click.echo(f"kubectl sked: {words}", err=True)
     sys.exit(code)

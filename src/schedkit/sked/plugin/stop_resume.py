@@ -1,7 +1,7 @@
 """`kubectl sked stop` and `resume`: one annotation for each SchedExt, and the patience to see what it does.
 
 A stop works without a manager too: then the DaemonSets are deleted from here, and a manager that comes back
-reads the annotation and leaves them away.
+reads the annotation and makes none again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ import msgspec
 from schedkit.kube.errors import ConflictError, ForbiddenError, KubeError
 from schedkit.kube.resources import Resource
 from schedkit.model.api.reports import ReportStatus
-from schedkit.model.api.schedext import GROUP, KIND, NEEDS_KEY, PLURAL, STOP_KEY, VERSION, SchedExt
+from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
 from schedkit.model.api.schema import ApiType
-from schedkit.model.deploy import stops
-from schedkit.model.deploy.newer_features import with_need, without_need
-from schedkit.model.deploy.stops import Stop
-from schedkit.model.report.stopping import Remaining, remaining, unreported
+from schedkit.model.deploy.stops import Stop, annotations_with, annotations_without
+from schedkit.model.report.stopping import Remaining, remaining, unwitnessed
 from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
 from schedkit.sked.plugin.cluster import Cluster, connect
 from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
@@ -57,20 +55,27 @@ class Stopping(msgspec.Struct, frozen=True, rename="camel"):
     stopped: tuple[str, ...]
     nodes: int  # that ran one of them
     remaining: tuple[Remaining, ...] = ()
-    unreported: tuple[str, ...] = ()  # nodes without a report: there the pod's end is all that is known
+    unwitnessed: tuple[str, ...] = ()  # nodes of which the pod's end is all that is known
     missing_rights: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()  # what else the API server said
 
 
-class Resumed(msgspec.Struct, frozen=True):
+class Resumed(msgspec.Struct, frozen=True, rename="camel"):
     """What runs again."""
 
     resumed: tuple[str, ...]
+    missing_rights: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 _targets = (
     click.argument("names", nargs=-1, metavar="[NAME]..."),
-    click.option("--all", "is_all", is_flag=True, help="Every SchedExt of every namespace."),
+    click.option(
+        "--all",
+        "is_all",
+        is_flag=True,
+        help="All SchedExts, or all of the namespace that -n names.",
+    ),
     click.option("-n", "--namespace", help="Namespace of the SchedExts. The context's if left out."),
 )
 
@@ -133,12 +138,26 @@ def resume(
     with told_plainly():
         cluster = connect(kubeconfig, context)
         chosen = _chosen(cluster, names, namespace, is_all=is_all)
-        at_rest = [each for each in chosen if each.metadata.annotations.stop is not None]
-        for each in at_rest:
+        found = _resume(cluster, [each for each in chosen if each.metadata.annotations.stop is not None])
+    show(found, output, _resumed_lines(found))
+    sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.problems else 0)
+
+
+def _resume(cluster: Cluster, at_rest: list[SchedExt]) -> Resumed:
+    gaps, resumed = _Gaps(), []
+    for each in at_rest:
+        with gaps:
             _annotate(cluster, each, None)
-    found = Resumed(tuple(_name(each) for each in at_rest))
-    lines = (f"{each} starts again" for each in found.resumed)
-    show(found, output, lines if found.resumed else iter(["no SchedExt of these was stopped"]))
+            resumed.append(_name(each))
+    return Resumed(tuple(resumed), tuple(gaps.rights), tuple(gaps.problems))
+
+
+def _resumed_lines(found: Resumed) -> Iterator[str]:
+    yield from (f"{each} starts again" for each in found.resumed)
+    yield from (f"not started, because a right is missing: {each}" for each in found.missing_rights)
+    yield from (f"not started: {each}" for each in found.problems)
+    if not (found.resumed or found.missing_rights or found.problems):
+        yield "no SchedExt of these was stopped"
 
 
 def _demand_targets(names: tuple[str, ...], *, is_all: bool) -> None:
@@ -180,52 +199,6 @@ class _Gaps:
         return isinstance(error, KubeError)
 
 
-# Stop
-
-
-def _stop(cluster: Cluster, chosen: list[SchedExt], reason: str, timeout_s: float) -> Stopping:
-    """Nothing that fails for one of them keeps the others from being stopped."""
-    gaps = _Gaps()
-    ran = _pods(cluster, chosen, gaps)  # before: pods that have ended do not say where they were
-    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    why = Stop(reason=reason, by=cluster.caller(), time=now)
-    stopped = [each for each in chosen if _is_stopped(cluster, each, why, gaps)]
-    _see_daemon_sets_go(cluster, stopped, gaps)
-    left = _see_nodes_end(cluster, stopped, ran, timeout_s, gaps)
-    return Stopping(
-        stopped=tuple(_name(each) for each in stopped),
-        nodes=len(set(ran.values())),
-        remaining=left,
-        unreported=unreported(ran, _reports(cluster, gaps)),
-        missing_rights=tuple(gaps.rights),
-        problems=tuple(gaps.problems),
-    )
-
-
-def _is_stopped(cluster: Cluster, schedext: SchedExt, why: Stop, gaps: _Gaps) -> bool:
-    with gaps:
-        _annotate(cluster, schedext, why)
-        tell(f"{_name(schedext)}: stopped; waiting for its nodes")
-        return True
-    tell(f"{_name(schedext)}: not stopped")
-    return False
-
-
-def _pods(cluster: Cluster, chosen: Iterable[SchedExt], gaps: _Gaps) -> dict[str, str]:
-    """The nodes of the pods that run them, by the pods' uids."""
-    found: dict[str, str] = {}
-    for each in chosen:
-        with gaps:
-            found |= {pod.metadata.uid: pod.spec.node_name for pod in cluster.pods_of(each)}
-    return found
-
-
-def _reports(cluster: Cluster, gaps: _Gaps) -> Mapping[str, ReportStatus]:
-    with gaps:
-        return cluster.reports()
-    return {}
-
-
 def _annotate(cluster: Cluster, schedext: SchedExt, why: Stop | None) -> None:
     """Write the stop, or take it away; everybody else's annotations stay."""
     meta = schedext.metadata
@@ -244,36 +217,78 @@ def _annotate(cluster: Cluster, schedext: SchedExt, why: Stop | None) -> None:
 
 def _patch(found: _Annotated, why: Stop | None) -> list[dict[str, object]]:
     meta = found.metadata
-    kept = {key: value for key, value in meta.annotations.items() if key not in {STOP_KEY, NEEDS_KEY}}
-    change = with_need if why is not None else without_need
-    needs = change(meta.annotations.get(NEEDS_KEY, ""), stops.NEED)
-    kept |= {NEEDS_KEY: needs} if needs else {}
-    kept |= {STOP_KEY: msgspec.json.encode(why).decode()} if why is not None else {}
+    wanted = annotations_with(why, meta.annotations) if why else annotations_without(meta.annotations)
     return [
         {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version},
-        {"op": "add", "path": "/metadata/annotations", "value": kept},
+        {"op": "add", "path": "/metadata/annotations", "value": wanted},
     ]
 
 
-def _see_daemon_sets_go(cluster: Cluster, stopped: Iterable[SchedExt], gaps: _Gaps) -> None:
-    """The manager deletes them; where none does, the caller."""
-    waiting = list(stopped)
+# Stop
+
+
+def _stop(cluster: Cluster, chosen: list[SchedExt], reason: str, timeout_s: float) -> Stopping:
+    """Nothing that fails for one of them keeps the others from being stopped."""
+    gaps = _Gaps()
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    why = Stop(reason=reason, by=cluster.caller(), time=now)
+    stopped = [each for each in chosen if _is_stopped(cluster, each, why, gaps)]
+    # pods live on for their grace period: they still say where they are
+    ran, before = _pods(cluster, stopped, gaps) or {}, _reports(cluster, gaps)
+    _see_daemon_sets_go(cluster, stopped)
+    left = _see_nodes_end(cluster, stopped, ran, timeout_s)
+    return Stopping(
+        stopped=tuple(_name(each) for each in stopped),
+        nodes=len(set(ran.values())),
+        remaining=left,
+        unwitnessed=unwitnessed(ran, before),
+        missing_rights=tuple(gaps.rights),
+        problems=tuple(gaps.problems),
+    )
+
+
+def _is_stopped(cluster: Cluster, schedext: SchedExt, why: Stop, gaps: _Gaps) -> bool:
+    with gaps:
+        _annotate(cluster, schedext, why)
+        tell(f"{_name(schedext)}: stopped; waiting for its nodes")
+        return True
+    tell(f"{_name(schedext)}: not stopped")
+    return False
+
+
+def _pods(cluster: Cluster, stopped: Iterable[SchedExt], gaps: _Gaps) -> dict[str, str] | None:
+    """The nodes of the pods that run them, by the pods' uids; None: not all pods can be seen now."""
+    with gaps:
+        return {pod.metadata.uid: pod.spec.node_name for each in stopped for pod in cluster.pods_of(each)}
+    return None
+
+
+def _reports(cluster: Cluster, gaps: _Gaps) -> Mapping[str, ReportStatus]:
+    with gaps:
+        return cluster.reports()
+    return {}
+
+
+def _see_daemon_sets_go(cluster: Cluster, stopped: Iterable[SchedExt]) -> None:
+    """The manager deletes them; where none does, the caller. Nodes show what failed here."""
+    waiting, gaps = list(stopped), _Gaps()
     until = time.monotonic() + _MANAGER_ANSWERS_S
     while waiting and time.monotonic() < until:
         time.sleep(_LOOK_S)
-        waiting = [each for each in waiting if _has_daemon_set(cluster, each, gaps)]
+        waiting = [each for each in waiting if _may_have_daemon_set(cluster, each, gaps)]
     for each in waiting:
-        tell(f"{_name(each)}: no manager has answered; its DaemonSet is deleted from here")
         with gaps:
             if uid := _daemon_set_uid(cluster, each):
+                tell(f"{_name(each)}: no manager has answered; its DaemonSet is deleted from here")
                 cluster.delete(DAEMON_SETS, each.metadata.name, each.metadata.namespace, uid=uid)
+    for words in (*gaps.rights, *gaps.problems):
+        tell(f"its DaemonSet may be left: {words}")
 
 
-def _has_daemon_set(cluster: Cluster, schedext: SchedExt, gaps: _Gaps) -> bool:
-    """Whether it is known to have one that nobody deletes."""
+def _may_have_daemon_set(cluster: Cluster, schedext: SchedExt, gaps: _Gaps) -> bool:
     with gaps:
         return bool(_daemon_set_uid(cluster, schedext))
-    return False
+    return True
 
 
 def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
@@ -287,13 +302,14 @@ def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
 
 
 def _see_nodes_end(
-    cluster: Cluster, stopped: list[SchedExt], ran: dict[str, str], timeout_s: float, gaps: _Gaps
+    cluster: Cluster, stopped: list[SchedExt], ran: dict[str, str], timeout_s: float
 ) -> tuple[Remaining, ...]:
     """Look until no node is left, or the time is over; `ran` gets what comes to light meanwhile."""
     until, told_at = time.monotonic() + timeout_s, 0.0
     while True:
+        gaps = _Gaps()  # of this look: what could not be seen once may be seen the next time
         pods = _pods(cluster, stopped, gaps)
-        ran |= pods  # a manager whose cache is behind may have made one more
+        ran |= pods or {}  # a manager whose cache is behind may have made one more
         left = remaining(ran, pods, _reports(cluster, gaps))
         if not left or time.monotonic() >= until:
             return left
@@ -309,15 +325,17 @@ def _name(schedext: SchedExt) -> str:
 
 
 def _stopping_lines(found: Stopping) -> Iterator[str]:
+    if not found.stopped:
+        yield "no SchedExt was stopped"
     for each in found.stopped:
-        yield f"{each} is stopped; `kubectl sked resume` starts it again"
-    done = found.nodes - len({each.node for each in found.remaining})
-    yield f"{done} of {found.nodes} nodes have ended it"
+        namespace, _, name = each.partition("/")
+        yield f"{each} is stopped; `kubectl sked resume {name} -n {namespace}` starts it again"
+    if found.stopped:
+        done = found.nodes - len({each.node for each in found.remaining})
+        yield f"{done} of {found.nodes} nodes have ended it"
     for left in found.remaining:
         yield f"  {left.node}: {left.reason}; `kubectl sked explain {left.node}` says more"
-    if found.unreported:
-        yield f"  without a report, known by their pods alone: {', '.join(found.unreported)}"
-    for right in found.missing_rights:
-        yield f"  not done or not seen, because a right is missing: {right}"
-    for problem in found.problems:
-        yield f"  not done or not seen: {problem}"
+    if found.unwitnessed:
+        yield f"  no report proved it before, so pods alone say that it ended: {', '.join(found.unwitnessed)}"
+    yield from (f"  not done or not seen, for lack of a right: {each}" for each in found.missing_rights)
+    yield from (f"  not done or not seen: {each}" for each in found.problems)
