@@ -1,7 +1,7 @@
 """When a report is written: at once, but never more than six times a minute, and not at all for nothing.
 
 After a failure a write waits, longer each time, so that thousands of agents do not come at once when an API
-server is back. An eject that is new does not wait: one of the six is kept for it.
+server is back. An eject that is new does not wait for the retry: one of the six is kept for it then.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _allowed(pace: Pace, now: float, *, writes: int = WRITES) -> float:
 
 
 def resumed(found: SchedExtNodeStatus, age_s: float, now: float) -> Pace:
-    """An earlier agent wrote that so long ago; it may have written as often as it might just then."""
+    """An earlier agent wrote that `age_s` ago, and may have used up all six writes of that minute."""
     written_at = now - max(0.0, age_s - _LOOKED_BEFORE_S)
     was_just_now = age_s >= 0 and now - written_at < PER_S
     return Pace(written=found, attempts=(written_at,) * WRITES if was_just_now else ())

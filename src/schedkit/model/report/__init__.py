@@ -4,4 +4,6 @@
 `kernel_table`: what its kernel is proved to run. `fleet`: all nodes, counted. `condition_checks`: the answer
 to each condition. `status` puts it together, `plan` says what to write. Everything is computed anew each
 time; only dates are kept.
+
+For people who ask: `overview` of SchedExts, `explanation` of a node, `stopping`: who still runs it.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +21,15 @@ class Occupant(msgspec.Struct, frozen=True, rename="camel"):
     owns_kernel: bool
 
 
+class Evidence(NamedTuple):
+    """What was read about a node; what the caller may not read is unseen, which is not the same as absent."""
+
+    node: Node | None = None
+    report: SchedExtNodeStatus | None = None
+    pods: tuple[Pod, ...] = ()
+    unseen: frozenset[str] = frozenset()  # "node", "report", "pods"
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """One node."""
 
@@ -30,27 +40,32 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     occupants: tuple[Occupant, ...] = ()
     exits: tuple[str, ...] = ()  # the newest first
     remarks: tuple[str, ...] = ()
+    missing_rights: tuple[str, ...] = ()
 
 
-def explain(
-    name: str, node: Node | None, report: SchedExtNodeStatus | None, pods: Iterable[Pod]
-) -> Explanation:
-    """From the Node, its agent's report and the pods of SchedExts on it; None: it was not found."""
-    occupants = tuple(_occupants(report, pods))
+def explain(name: str, seen: Evidence, missing_rights: tuple[str, ...] = ()) -> Explanation:
+    """From the Node, its agent's report and the pods of SchedExts on it."""
+    report = seen.report
+    occupants = tuple(_occupants(report, seen.pods))
     return Explanation(
         node=name,
-        kernel=_kernel(report),
-        owner=_owner(report, occupants),
+        kernel=_kernel(seen),
+        owner=_owner(seen, occupants),
         eligible=_eligible(report),
         occupants=occupants,
         exits=tuple(_exit(each) for each in reversed(report.exits)) if report else (),
-        remarks=tuple(_remarks(node, report)),
+        remarks=tuple(_remarks(seen)),
+        missing_rights=missing_rights,
     )
 
 
-def _kernel(report: SchedExtNodeStatus | None) -> str:
+def _kernel(seen: Evidence) -> str:
+    report = seen.report
     if report is None:
-        return "no agent has reported what the kernel runs"
+        is_hidden = "report" in seen.unseen
+        return (
+            "the node's report cannot be seen" if is_hidden else "no agent has reported what the kernel runs"
+        )
     since = f" since {report.since.isoformat()}" if report.since else ""
     if report.state == "enabled":
         return f"the kernel runs {legible(report.ops) or 'a scheduler without a name'}{since}"
@@ -59,20 +74,24 @@ def _kernel(report: SchedExtNodeStatus | None) -> str:
     return f"the kernel's state is {legible(report.state) or 'not known'}{since}"
 
 
-def _owner(report: SchedExtNodeStatus | None, occupants: tuple[Occupant, ...]) -> str:
+def _owner(seen: Evidence, occupants: tuple[Occupant, ...]) -> str:
+    report = seen.report
     if report is None or report.state != "enabled":
         return ""
     ours = next((each for each in occupants if each.owns_kernel), None)
     if ours is not None:
         return f"pod {ours.pod} of SchedExt {ours.schedext}"
+    if report.owner.kind is NodeOwnerKind.POD and "pods" in seen.unseen:
+        return legible(f"pod {report.owner.pod_uid}; whose pod it is cannot be seen")
     return _stranger(report.owner)
 
 
 def _stranger(owner: NodeOwner) -> str:
+    program = owner.unit or owner.program or owner.name or "a program without a name"
     words = {
         NodeOwnerKind.POD: f"a pod that no SchedExt owns, {owner.pod_uid}",
         NodeOwnerKind.SCHEDCTL: f"the container {owner.container_id[:12]} of schedctl",
-        NodeOwnerKind.FOREIGN: f"{owner.unit or owner.program or owner.name}, started on the node itself",
+        NodeOwnerKind.FOREIGN: f"{program}, started on the node itself",
         NodeOwnerKind.ORPHAN: "no process: the kernel keeps it by itself",
         NodeOwnerKind.NONE: "nobody",
     }
@@ -105,15 +124,23 @@ def _exit(ended: NodeExit) -> str:
     )
 
 
-def _remarks(node: Node | None, report: SchedExtNodeStatus | None) -> Iterator[str]:
+def _remarks(seen: Evidence) -> Iterator[str]:
+    node, report = seen.node, seen.report
     if node is None:
-        yield "the node is not in the cluster"
+        if "node" not in seen.unseen:
+            yield "the node is not in the cluster"
         return
     if not node.is_ready:
         yield "the node is not Ready: what is known may be old"
-    if report is not None and report.kernel.boot_id != node.status.node_info.boot_id:
+    if report is not None:
+        yield from _doubts(node, report)
+
+
+def _doubts(node: Node, report: SchedExtNodeStatus) -> Iterator[str]:
+    boot = node.status.node_info.boot_id
+    if report.node_uid != node.metadata.uid:
+        yield "the report is about an earlier Node of that name"
+    elif boot and report.kernel.boot_id != boot:
         yield "the report is about an earlier boot of the node"
-    if report is not None and report.node_uid != node.metadata.uid:
-        yield "the report is about an earlier node of that name"
-    if report is not None and report.exits_problem:
+    if report.exits_problem:
         yield f"the kernel's log cannot be read: {legible(report.exits_problem)}"

@@ -116,10 +116,8 @@ def _misfiled(sight: Sight) -> tuple[Reason, str] | None:
         return Reason.REPORT_MISSING, "no agent has reported from the node yet"
     if _is_of_another_node(sight, sight.report):
         words = "the node's report is by the agent of an earlier Node of that name"
-        return (
-            Reason.OTHER_NODE,
-            f"{words}: if the agent does not restart by itself, delete its pod on the node",
-        )
+        way_out = "delete the agent's pod on the node, or wait up to an hour for its new token"
+        return Reason.OTHER_NODE, f"{words}: {way_out}"
     if not _is_of_this_boot(sight, sight.report):
         return Reason.OTHER_BOOT, "the node's report is not about its present boot"
     return None

@@ -12,10 +12,10 @@ import click
 from schedkit.kube.errors import ForbiddenError
 from schedkit.model.api.pods import Pod
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
-from schedkit.model.report.explanation import Explanation, explain
+from schedkit.model.report.explanation import Evidence, Explanation, explain
 from schedkit.sked.kinds import NODES, PODS, SCHEDEXT_NODES
 from schedkit.sked.plugin.cluster import Cluster, connect
-from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
+from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, told_plainly
 
 T = TypeVar("T")
 
@@ -25,32 +25,30 @@ T = TypeVar("T")
 @common
 def command(node: str, kubeconfig: Path | None, context: str | None, output: str) -> None:
     """Say what the kernel of NODE runs, for whom, and how the last schedulers ended there."""
-    lacking: list[str] = []
     with told_plainly():
-        found, is_known = _look(connect(kubeconfig, context), node, lacking)
+        found, is_known = _look(connect(kubeconfig, context), node)
     show(found, output, _lines(found))
-    for each in lacking:
-        tell(f"not seen, because a right is missing: {each}")
-    sys.exit(LACKS_RIGHTS if lacking else 0 if is_known else FAILED)
+    sys.exit(LACKS_RIGHTS if found.missing_rights else 0 if is_known else FAILED)
 
 
-def _look(cluster: Cluster, name: str, lacking: list[str]) -> tuple[Explanation, bool]:
+def _look(cluster: Cluster, name: str) -> tuple[Explanation, bool]:
     """What can be seen; what the caller may not read is named."""
+    lacking: dict[str, str] = {}
 
-    def seen(ask: Callable[[], T], otherwise: T) -> T:
+    def seen(what: str, ask: Callable[[], T], otherwise: T) -> T:
         try:
             return ask()
         except ForbiddenError as error:
-            lacking.append(str(error))
+            lacking[what] = str(error)
             return otherwise
 
-    node = seen(lambda: cluster.find(NODES, name), None)
-    report = seen(lambda: cluster.find(SCHEDEXT_NODES, name), None)
+    node = seen("node", lambda: cluster.find(NODES, name), None)
+    report = seen("report", lambda: cluster.find(SCHEDEXT_NODES, name), None)
     selection = {"fieldSelector": f"spec.nodeName={name}", "labelSelector": f"{MANAGED_BY}={MANAGER}"}
     nothing: tuple[Pod, ...] = ()
-    pods = seen(lambda: tuple(cluster.every(PODS, **selection)), nothing)
-    is_known = node is not None or report is not None
-    return explain(name, node, report.status if report else None, pods), is_known
+    pods = seen("pods", lambda: tuple(cluster.every(PODS, **selection)), nothing)
+    evidence = Evidence(node, report.status if report else None, pods, frozenset(lacking))
+    return explain(name, evidence, tuple(lacking.values())), node is not None or report is not None
 
 
 def _lines(found: Explanation) -> Iterator[str]:
@@ -65,3 +63,5 @@ def _lines(found: Explanation) -> Iterator[str]:
         yield f"  {ended}"
     for remark in found.remarks:
         yield f"  {remark}"
+    for right in found.missing_rights:
+        yield f"  not seen, for lack of a right: {right}"
