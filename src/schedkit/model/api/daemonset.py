@@ -6,6 +6,8 @@ touched: a hand-added annotation, a DNS policy or an init container stays.
 
 from __future__ import annotations
 
+import msgspec
+
 from schedkit.model.api.pod_fields import Affinity, EnvVar, LocalReference, Resources, Toleration
 from schedkit.model.api.schedext import Annotations, ObjectMeta, UpdateStrategy
 from schedkit.model.api.schema import ApiType
@@ -33,11 +35,18 @@ class OwnedMeta(ObjectMeta, frozen=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
+class DaemonSetAnnotations(Annotations, frozen=True):
+    """The annotations of a DaemonSet that are read."""
+
+    # the number of its template, which only grows; its pods have it as a label
+    template: str = msgspec.field(default="", name="deprecated.daemonset.template.generation")
+
+
 class LabelledMeta(OwnedMeta, frozen=True):
     """Identity, owners and labels of an object, and which features it needs of its manager."""
 
     labels: dict[str, str] = {}
-    annotations: Annotations = Annotations()
+    annotations: DaemonSetAnnotations = DaemonSetAnnotations()
 
 
 class Capabilities(ApiType, frozen=True):

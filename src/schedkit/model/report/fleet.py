@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from schedkit.model.api.conditions import Reason
-from schedkit.model.api.daemonset import SecurityContext
+from schedkit.model.api.daemonset import DaemonSet, SecurityContext
 from schedkit.model.api.pods import Event, Pod, PodLabels
 from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.newer_features import unknown_needs
@@ -140,22 +140,26 @@ def survey(observation: Observation, *, is_changing: bool) -> Survey:
     is_known = is_current and not outdated and not is_left_alone
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_known else None
     pods = _newest_per_node(observation.own_pods)
-    revision = _current_revision(pods, seen.updated_number_scheduled) if outdated else None
+    revision = _current_revision(pods, daemon_set) if outdated else None
     told = frozenset(each.reason for each in (observation.schedext.status or SchedExtStatus()).troubles)
     desired = seen.desired_number_scheduled
     return Survey(observation, pods, wanted, desired, outdated, is_current, revision, told)
 
 
-def _current_revision(pods: Sequence[Pod], updated: int) -> str | None:
-    """Which pods the DaemonSet's controller calls updated, of which it gives only the number.
+def _current_revision(pods: Sequence[Pod], daemon_set: DaemonSet) -> str | None:
+    """The revision of the pods that the DaemonSet's controller calls updated; None: there are none.
 
-    It numbers templates, but one that comes back has pods of an older number that are as good as new. So
-    the revision with just that many pods counts, and of several, or where none has, the one with the newest.
+    It numbers templates, but one that comes back has pods of an older number that are as good as new. As
+    long as no pod has the current number, the revision with as many pods as are updated counts; it is not
+    that of the template just before, from which the current one differs.
     """
-    revisions = Counter(pod.metadata.labels.revision for pod in pods)
-    alike = {each for each, count in revisions.items() if count == updated} or revisions.keys()
-    candidates = (pod.metadata.labels for pod in pods if pod.metadata.labels.revision in alike)
-    newest = max(candidates, key=_number, default=None)
+    updated = daemon_set.status.updated_number_scheduled
+    number, labels = daemon_set.metadata.annotations.template, [pod.metadata.labels for pod in pods]
+    made = [each for each in labels if each.template == number]
+    before = {each.revision for each in labels if number.isdecimal() and _number(each) == int(number) - 1}
+    sizes = Counter(each.revision for each in labels)
+    back = [each for each in labels if sizes[each.revision] == updated and each.revision not in before]
+    newest = max(made or back or labels, key=_number, default=None)
     return newest.revision if newest and updated else None
 
 

@@ -10,8 +10,8 @@ import pytest
 from rig.builders.observations import daemon_set, observation, pod, running, schedext
 from rig.builders.plans import carried_out, make_plan
 from rig.builders.reports import attached, sight
-from schedkit.model.api.daemonset import DaemonSet
-from schedkit.model.api.schedext import Annotations, SchedExt, SchedExtStatus
+from schedkit.model.api.daemonset import DaemonSet, DaemonSetAnnotations
+from schedkit.model.api.schedext import SchedExt, SchedExtStatus
 from schedkit.model.deploy import newer_features
 from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
@@ -28,7 +28,7 @@ def seen(asked: SchedExt, made: DaemonSet | None) -> Observation:
 
 
 def with_needs(made: DaemonSet, words: str) -> DaemonSet:
-    meta = msgspec.structs.replace(made.metadata, annotations=Annotations(needs=words))
+    meta = msgspec.structs.replace(made.metadata, annotations=DaemonSetAnnotations(needs=words))
     return msgspec.structs.replace(made, metadata=meta)
 
 

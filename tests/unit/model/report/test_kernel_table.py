@@ -27,7 +27,7 @@ from rig.builders.observations import (
 from rig.builders.plans import make_plan
 from rig.builders.reports import NODE_UID, STALL, attached, ended, node, of_pod, report, served, sight
 from schedkit.model.api.conditions import WARNINGS, Reason
-from schedkit.model.api.daemonset import OwnerReference
+from schedkit.model.api.daemonset import DaemonSetAnnotations, OwnerReference
 from schedkit.model.api.nodes import NodeSpec
 from schedkit.model.api.pods import ContainerStatus, Pod, PodCondition
 from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
@@ -705,6 +705,8 @@ def test_ready_waits_until_a_change_has_reached_every_node_that_can_answer(
         pytest.param(("1A", "1A", "2B"), 2, 2, "True", id="the other one is on a node that is down"),
         pytest.param(("1A", "3A", "2B"), 2, 2, "True", id="some are made anew, and some were never changed"),
         pytest.param(("1A", "2B", "2B"), 1, 1, "False", id="the way back has just begun"),
+        pytest.param(("2B", "1A", "2B"), 1, 1, "False", id="the same on the other node"),
+        pytest.param(("1A", "2B", "3A"), 1, 1, "False", id="the controller has not counted them yet"),
     ],
 )
 def test_pods_of_a_template_that_came_back_are_up_to_date(
@@ -715,7 +717,9 @@ def test_pods_of_a_template_that_came_back_are_up_to_date(
     pods = [
         placed(name, template=each[0], revision=each[1]) for name, each in zip("abc", labels, strict=True)
     ]
-    seen = observation(asked, *pods, daemon_set=daemon_set(asked, desired=3, updated=updated))
+    notes = DaemonSetAnnotations(template="3")
+    made = daemon_set(asked, desired=3, updated=updated, annotations=notes)
+    seen = observation(asked, *pods, daemon_set=made)
     status = status_of(seen, sights)
 
     assert status.nodes is not None
