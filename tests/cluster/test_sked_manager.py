@@ -116,6 +116,7 @@ def test_metrics_are_for_those_who_may_read_them(
     shown = polling.until(page, "the reader is let in")
     assert 'sked_api_requests_total{code="201",verb="POST"}' in shown
     assert 'sked_schedexts{state="NoNodes"}' in shown
+    assert f'sked_schedext_nodes{{bucket="attached",name="scx",namespace="{namespace}"}} 0.0' in shown
     assert 'sked_reconciles_total{controller="daemonsets",outcome="done"}' in shown
     assert f'sked_build_info{{python="{platform.python_version()}",version="{__version__}"}} 1.0' in shown
     assert 'sked_watch_age_seconds{resource="nodes"}' in shown
