@@ -77,7 +77,7 @@ def test_every_file_that_pages_name_exists() -> None:
 
 
 def test_the_metrics_of_the_page_are_those_that_are_served() -> None:
-    modules = [ROOT / "src/schedkit/sked" / folder / "metrics.py" for folder in ("http", "agent")]
+    modules = [ROOT / "src/schedkit/sked" / each for each in ("http/metrics.py", "agent/node_metrics.py")]
     served = {name for module in modules for name in re.findall(r'"(sked_\w+)"', module.read_text())}
 
     named = found_in_pages(r"`(sked_\w+)(?:\{\w+\})?`")

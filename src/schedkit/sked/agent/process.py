@@ -125,12 +125,12 @@ class Agent:
         if (address := self._settings.metrics_bind_address) is None:
             await asyncio.Event().wait()
             return
-        from schedkit.sked.agent import metrics  # noqa: PLC0415 - what it needs is as big as all the rest
+        from schedkit.sked.agent import node_metrics  # noqa: PLC0415 - what it needs is as big as all the rest
 
-        def seen() -> metrics.Seen:
-            return metrics.Seen(self._seen, self._ejects)
+        def seen() -> node_metrics.Seen:
+            return node_metrics.Seen(self._seen, self._ejects)
 
-        await metrics.serve(self._settings.root, self._reporter.connection, address, seen)
+        await node_metrics.serve(self._settings.root, self._reporter.connection, address, seen)
 
     def _hear(self, stack: AsyncExitStack) -> None:
         """Be woken by the kernel's announcements; without them, the backstop looks every few seconds."""

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from schedkit.model.api.schedextnode import NodeExit, NodeOwner, NodeOwnerKind, SchedExtNodeStatus
-from schedkit.sked.agent.metrics import Page, Seen
+from schedkit.sked.agent.node_metrics import Page, Seen
 
 ENDED = dt.datetime(2026, 11, 18, 12, 0, 0, tzinfo=dt.UTC)
 
