@@ -27,6 +27,8 @@ from rig.cluster.components import Component
 from rig.cluster.controlflags import Layout
 from rig.cluster.kubeclient import ApiError, Client, JsonObject, certificate_user, write_kubeconfig
 
+_SILENT_SCHEDULER = 30  # the last minor whose scheduler has no `/readyz`
+
 
 @dataclass(frozen=True)
 class NodeIdentity:
@@ -147,7 +149,8 @@ class ControlPlane:
         """Server-side apply of objects, given as values or as YAML text; what kubectl says."""
         texts = [item if isinstance(item, str) else json.dumps(item) for item in manifests]
         arguments = ["apply", "--server-side", "--namespace", namespace, "-f", "-"]
-        return self.kubectl(*arguments, stdin="\n---\n".join(texts)).stdout
+        # begins with what is no JSON: older ones would take all for JSON, and stumble over the separators
+        return self.kubectl(*arguments, stdin="\n---\n".join(("", *texts))).stdout
 
     def create_namespace(self, prefix: str = "test", **labels: str) -> str:
         """A namespace of its own name in which pods can be created at once."""
@@ -168,7 +171,7 @@ class ControlPlane:
         scheduler = controlflags.scheduler(layout, self.user("system:kube-scheduler"))
         # the controller manager calls itself healthy before its controllers work, but names those that do
         controllers_work = self._check(ports.controllers, "/healthz", "daemonset-controller")
-        scheduler_works = self._check(ports.scheduler, "/readyz", "sched-handler-sync")
+        scheduler_works = self._check(ports.scheduler, *_scheduler_check())
         return (
             self._component("etcd", controlflags.etcd(layout), ready=partial(is_listening, ports.etcd)),
             self._component(
@@ -189,6 +192,12 @@ class ControlPlane:
         tls = ssl.create_default_context(cafile=self.layout.authority.ca_file)
         connect = partial(http.client.HTTPSConnection, "127.0.0.1", port, context=tls, timeout=5)
         return lambda: f"[+]{name} ok" in _answer(connect(), f"{path}?verbose")
+
+
+def _scheduler_check() -> tuple[str, str]:
+    """Where a scheduler says that it works; before 1.31 it says no more than that it listens."""
+    _, second = kubernetes.minor(kubernetes.version())
+    return ("/readyz", "sched-handler-sync") if int(second) > _SILENT_SCHEDULER else ("/healthz", "ping")
 
 
 def _answer(connection: http.client.HTTPSConnection, path: str) -> str:

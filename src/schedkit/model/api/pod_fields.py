@@ -275,7 +275,8 @@ _QUANTITY_RULES = (
         "write for example 500m, 2, 64Mi or 1Gi",
     ),
 )
-Amounts: TypeAlias = Annotated[dict[str, Quantity], schema(*_QUANTITY_RULES, maxProperties=8)]
+# of 8, Kubernetes 1.30 refuses the CRD: it estimates that the rules would cost too much
+Amounts: TypeAlias = Annotated[dict[str, Quantity], schema(*_QUANTITY_RULES, maxProperties=4)]
 
 
 class Resources(ApiType, frozen=True):
