@@ -178,3 +178,16 @@ def test_schedexts_are_shown_with_what_kernels_are_known_to_run(schedexts: Sched
     assert code == 0
     assert (found["name"], found["desired"]) == ("scx", NODES)
     assert found["reason"] == schedexts.condition("Ready")["reason"]
+
+
+def test_nobody_hides_others_behind_big_annotations(cluster: ControlPlane, namespace: str) -> None:
+    found = SchedExts(cluster, namespace)
+    for number in range(20):
+        found.create(f"big-{number}", nodeSelector={"plugin": "nowhere"})
+        found.annotate(f"big-{number}", **{"somebody/else": "x" * 250_000})
+
+    code, told, answer = kubectl_sked(found, "get", "-n", namespace)
+
+    assert code == 0, told
+    assert len(answer["items"]) == 20
+    assert len(kubectl_sked(found, "stop", "--all", "-n", namespace)[2]["stopped"]) == 20

@@ -21,6 +21,7 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
 from schedkit.model.report.fleet import last_refusal
+from schedkit.model.report.kernel_table import REPORT_LASTS, silence_reason
 from schedkit.model.report.node_checks import running_since
 from schedkit.model.report.sights import Sight, boot_of_another_report, is_attached, is_enabled
 from schedkit.sked.kinds import AGENT_PODS, DAEMON_SETS, EVENTS, NODES, PODS, REPORTS, SCHEDEXTS
@@ -107,13 +108,16 @@ class Cluster:
         refused = last_refusal(self.refused_pods.store.by("agents", AGENTS_NAME), now)
         return refused.message.removeprefix("Error creating: ") if refused else ""
 
-    def look(self, pod: Pod, now: dt.datetime) -> Sight:
-        """What is seen of the pod's node beside the pod."""
+    def look(self, pod: Pod, now: dt.datetime, told: frozenset[str] = frozenset()) -> Sight:
+        """What is seen of the pod's node beside the pod; `told`: the troubles in the status that is there."""
         node = pod.spec.node_name
         found, agents = self.reports.store.get(Key(None, node)), self.agents.store.by("node", node)
         report, since = found.status if found else None, self._since
         owner = self._owner(report, node)
         silent_since, is_unheard = self._silence(node, agents, now)
+        if is_unheard and silence_reason(has_agent=bool(agents)).value in told:
+            # this is remembered: the next status may say something else of the node, and not that
+            self._since.see(Wait.AGENT, node, value=True, now=now - REPORT_LASTS)
         run = None if is_attached(report, pod) else running_since(pod)
         of_node = self.nodes.store.get(Key(None, node))
         rebooted = boot_of_another_report(of_node, report)
@@ -138,8 +142,10 @@ class Cluster:
         """Since when no agent is ready on the node, and whether none has been since this process looks."""
         is_silent = bool(node) and not any(each.is_ready for each in agents)
         fell_silent = self._since.known(Wait.AGENT, node) if is_silent else None
-        is_unheard = is_silent and fell_silent is None
-        unheard_since = self._since.see(Wait.FIRST_WORD, node, is_unheard or None, now)
+        has_no_word = is_silent and fell_silent is None
+        unheard_since = self._since.see(Wait.FIRST_WORD, node, has_no_word or None, now)
+        # what was said before is about nodes of before: of one that joined since, everything is known
+        is_unheard = has_no_word and self._since.known(Wait.JOINING, node) is None
         return fell_silent or unheard_since, is_unheard
 
     def _owner(self, report: ReportStatus | None, node: str) -> Pod | None:

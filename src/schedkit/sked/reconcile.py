@@ -289,7 +289,7 @@ class Reconciler:
         return surveyed.fleet(states, kernels)
 
     def _sights(self, surveyed: Survey, pods: Iterable[Pod]) -> Iterable[Sight]:
-        return (self._cluster.look(each, surveyed.observation.now) for each in pods)
+        return (self._cluster.look(each, surveyed.observation.now, surveyed.told) for each in pods)
 
     async def perform(self, key: Key, observation: Observation, action: Action) -> None:
         """Carry out one action; the only place where the cluster is changed."""
@@ -325,13 +325,13 @@ class Reconciler:
     async def _is_still_there(self, key: Key, schedext: SchedExt) -> bool:
         """Whether it is worth a DaemonSet; asked of the server when it had one before.
 
-        That one may be gone because the SchedExt is, and the watch not that far yet: another one would start
-        the scheduler once more, until it is collected like the first. A new SchedExt costs no request.
+        That one may be gone because the SchedExt is, or because somebody stopped it, and the watch is not
+        that far yet: another one would start the scheduler once more. A new SchedExt costs no request.
         """
         if schedext.status is None:
             return True
         found = await self._client.find(SCHEDEXTS, key.name, key.namespace)
-        return found is not None and found.metadata.uid == schedext.metadata.uid
+        return found is not None and asks_the_same(schedext, found)
 
     async def _write_status(self, key: Key, action: WriteStatus) -> None:
         body = {

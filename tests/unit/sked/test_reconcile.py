@@ -40,7 +40,7 @@ from schedkit.kube.resources import Key, key_of
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportOwner, ReportStatus
-from schedkit.model.api.schedext import SchedExtStatus
+from schedkit.model.api.schedext import SchedExt, SchedExtStatus
 from schedkit.model.api.schedextnode import NodeOwnerKind
 from schedkit.model.deploy.admission import vet
 from schedkit.model.deploy.patch import differences
@@ -391,19 +391,29 @@ def test_a_suspended_one_loses_the_very_daemon_set_that_was_seen_and_no_successo
 def test_no_daemon_set_is_made_for_one_that_was_deleted_and_made_anew_meanwhile() -> None:
     seen = msgspec.structs.replace(schedext("scx"), status=SchedExtStatus())  # it had one before
     meta = msgspec.structs.replace(seen.metadata, uid="its-successors-own")
-    successor = json.dumps(through_json(msgspec.structs.replace(seen, metadata=meta))).encode()
 
-    async def scenario() -> None:
-        async with (
-            faultproxy.scripted(answer(successor)) as server,
-            Client(Connection(server.url)) as client,
-        ):
+    assert asked_to_create(seen, msgspec.structs.replace(seen, metadata=meta)) == ["GET"]
+
+
+def test_a_manager_whose_cache_is_behind_starts_nothing_that_was_stopped() -> None:
+    seen = msgspec.structs.replace(schedext("scx"), status=SchedExtStatus())
+    stopped = msgspec.structs.replace(schedext("scx", stop="3 a.m."), status=SchedExtStatus())
+
+    assert asked_to_create(seen, stopped) == ["GET"]
+
+
+def asked_to_create(seen: SchedExt, there: SchedExt) -> list[str]:
+    """What is asked of an API server that has it so, to make the DaemonSet of the one that was seen."""
+    found = json.dumps(through_json(there)).encode()
+
+    async def scenario() -> list[str]:
+        async with faultproxy.scripted(answer(found)) as server, Client(Connection(server.url)) as client:
             recorder = Recorder(client, controller="c", instance="i")
             reconciler = Reconciler(Cluster(client), client, recorder, unverified())
             await reconciler.perform(key_of(seen), observation(seen), CreateDaemonSet(daemon_set(seen)))
-        assert [each.method for each in server.asked] == ["GET"]
+            return [each.method for each in server.asked]
 
-    play(scenario)
+    return asyncio.run(scenario())
 
 
 def test_what_a_manager_writes_waits_for_its_lease() -> None:

@@ -27,9 +27,11 @@ from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
 from schedkit.model.api.schedext import SchedExt, SchedExtStatus
 from schedkit.model.api.schedextnode import Eligibility, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
+from schedkit.model.report.fleet import survey
 from schedkit.model.report.kernel_table import JOINING_LASTS
 from schedkit.model.report.node_checks import Bucket
 from schedkit.model.report.plan import WriteStatus
+from schedkit.model.report.sights import Sight
 from schedkit.sked import cache
 from schedkit.sked.cache import Cluster
 
@@ -141,13 +143,17 @@ class World:
         pods = tuple(self.pods["default", name] for name in NODES)
         return Observation(schedext=self.asked, now=self.now, daemon_set=made, pods=pods, has_agents=True)
 
+    def _sights(self, seen: Observation) -> dict[str, Sight]:
+        told = survey(seen, is_changing=False).told
+        return {each.spec.node_name: self.cluster.look(each, self.now, told) for each in seen.pods}
+
     def tell(self) -> SchedExtStatus:
         """The status, written; a second look at the same writes none."""
         seen = self.observe()
-        sights = {each.spec.node_name: self.cluster.look(each, self.now) for each in seen.pods}
+        sights = self._sights(seen)
         after = carried_out(seen, make_plan(seen, sights).actions)
         self.asked = after.schedext
-        again = {each.spec.node_name: self.cluster.look(each, self.now) for each in seen.pods}
+        again = self._sights(self.observe())
         assert not any(
             isinstance(each, WriteStatus) for each in make_plan(replace(self.observe()), again).actions
         )

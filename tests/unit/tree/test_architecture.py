@@ -38,7 +38,6 @@ SAME_LAST_NAMES = {
     "logs": "schedctl.verbs: the verb `schedctl logs`; sked: the manager's own log",
     "machine": "kernel: what this machine offers; schedctl.change: what a plan is performed on",
     "main": "the front door of each command",
-    "metrics": "sked.agent: of one node's kernel; sked.http: of the manager",
     "observation": "kernel: one look at a machine; model.deploy: what a manager sees of a SchedExt",
     "ownership": "kernel: gathers what processes hold; model.host: who owns the scheduler, by that",
     "plan": "model.deploy: of the DaemonSet; model.report: of the status",

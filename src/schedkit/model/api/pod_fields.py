@@ -275,8 +275,8 @@ _QUANTITY_RULES = (
         "write for example 500m, 2, 64Mi or 1Gi",
     ),
 )
-# of 8, Kubernetes 1.30 refuses the CRD: it estimates that the rules would cost too much
-Amounts: TypeAlias = Annotated[dict[str, Quantity], schema(*_QUANTITY_RULES, maxProperties=4)]
+# with more than there are, Kubernetes 1.30 refuses the CRD: it estimates that the rules cost too much
+Amounts: TypeAlias = Annotated[dict[str, Quantity], schema(*_QUANTITY_RULES, maxProperties=3)]
 
 
 class Resources(ApiType, frozen=True):

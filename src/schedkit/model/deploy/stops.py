@@ -35,7 +35,7 @@ def read_stop(written: str) -> Stop:
     """What the annotation says; what is no JSON of ours is a reason."""
     try:
         return msgspec.json.decode(written, type=Stop)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return Stop(reason=written)
 
 

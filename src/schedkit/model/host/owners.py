@@ -121,7 +121,7 @@ def _way_to_end_process(owner: Owner) -> str:
 
 def _way_to_end_pod(owner: Owner) -> str:
     """In its cluster, for good: a pod that is deleted comes back while anything wants it."""
-    wanting = "with kubectl, stop or suspend its SchedExt, or delete its DaemonSet if it has no SchedExt"
+    wanting = "with kubectl, suspend its SchedExt, or delete its DaemonSet if it has no SchedExt"
     if not owner.pod:
         return f"{wanting} (the pod's uid is {owner.pod_uid})"
     namespace, _, name = owner.pod.partition("/")

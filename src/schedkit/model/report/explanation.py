@@ -112,7 +112,8 @@ def _occupants(report: SchedExtNodeStatus | None, pods: Iterable[Pod]) -> Iterat
         owner, meta = pod.metadata.controller, pod.metadata
         if owner is not None:
             owns = is_on and report is not None and report.owner.pod_uid == meta.uid
-            yield Occupant(f"{meta.namespace}/{owner.name}", f"{meta.namespace}/{meta.name}", owns)
+            schedext = legible(f"{meta.namespace}/{owner.name}")
+            yield Occupant(schedext, legible(f"{meta.namespace}/{meta.name}"), owns)
 
 
 def _exit(ended: NodeExit) -> str:

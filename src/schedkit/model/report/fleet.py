@@ -17,7 +17,7 @@ from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.deploy.stops import rests
-from schedkit.model.report.kernel_table import ProvedState, proved_state, without_a_pod
+from schedkit.model.report.kernel_table import ProvedState, proved_state, silence_reason, without_a_pod
 from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
 from schedkit.model.report.sights import Sight
 
@@ -108,7 +108,7 @@ class Survey:
         """A manager that begins anew does not take back what the one before said about silent agents."""
         if not sight.is_unheard:
             return sight
-        reason = Reason.AGENT_SILENT if sight.has_agent else Reason.AGENT_MISSING
+        reason = silence_reason(has_agent=sight.has_agent)
         return msgspec.structs.replace(sight, is_told_silent=reason.value in self.told)
 
     def _is_updated(self, pod: Pod) -> bool:

@@ -110,6 +110,11 @@ def _distrust(sight: Sight, now: datetime) -> tuple[Reason, str] | None:
     return _misfiled(sight)
 
 
+def silence_reason(*, has_agent: bool) -> Reason:
+    """What a node is told of from which no agent speaks."""
+    return Reason.AGENT_SILENT if has_agent else Reason.AGENT_MISSING
+
+
 def _misfiled(sight: Sight) -> tuple[Reason, str] | None:
     """Why the report is not about this boot of this very Node; None: it is."""
     if sight.report is None:

@@ -10,6 +10,8 @@ from schedkit.model.api.reports import ReportStatus
 from schedkit.model.api.schedextnode import NodeOwnerKind
 
 _ENDED = frozenset({"disabled", "absent"})
+# what no process holds may be what the pod has left behind
+_OF_NOBODY_KNOWN = frozenset({NodeOwnerKind.UNKNOWN, NodeOwnerKind.ORPHAN})
 
 
 class Remaining(msgspec.Struct, frozen=True):
@@ -36,7 +38,7 @@ def _why(uid: str, pods: Collection[str] | None, report: ReportStatus | None) ->
     if report is not None and report.state not in _ENDED:
         if report.owner.pod_uid == uid:
             return "its kernel still runs the scheduler"
-        if report.owner.kind is NodeOwnerKind.UNKNOWN:
+        if report.owner.kind in _OF_NOBODY_KNOWN:
             return "its kernel runs a scheduler, and it is not proved whose"
     if pods is None:
         return "it cannot be seen whether its pod is gone"

@@ -18,7 +18,6 @@ from schedkit.kube.errors import ConflictError, KubeError, NotFoundError
 from schedkit.kube.resources import Described, Resource
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportStatus
-from schedkit.model.api.schedext import SchedExt
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.sked.kinds import PODS, REPORTS
 
@@ -89,13 +88,12 @@ class Cluster:
         except KubeError:
             return ""  # a name is worth less than the stop
 
-    def pods_of(self, schedext: SchedExt) -> Iterator[Pod]:
-        """The pods that sked made for it: their DaemonSet has its name."""
+    def pods_of(self, name: str, namespace: str) -> Iterator[Pod]:
+        """The pods that sked made for that SchedExt: their DaemonSet has its name."""
         selection = {"labelSelector": f"{MANAGED_BY}={MANAGER}"}
-        meta = schedext.metadata
-        for pod in self.every(PODS, meta.namespace, **selection):
+        for pod in self.every(PODS, namespace, **selection):
             owner = pod.metadata.controller
-            is_its = owner is not None and (owner.kind, owner.name) == ("DaemonSet", meta.name)
+            is_its = owner is not None and (owner.kind, owner.name) == ("DaemonSet", name)
             if is_its and pod.spec.node_name:
                 yield pod
 

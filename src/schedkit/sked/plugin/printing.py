@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from schedkit.kube.errors import ConfigError, ForbiddenError, KubeError, UnavailableError
+from schedkit.model.api.conditions import legible
 
 FAILED, LACKS_RIGHTS = 1, 3  # exit codes
 
@@ -41,12 +42,17 @@ def show(answer: msgspec.Struct, output: str, lines: Iterator[str]) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
         return
     for line in lines:
-        click.echo(line)
+        click.echo(_printable(line))
+
+
+def _printable(line: str) -> str:
+    """Whoever writes into objects of the cluster writes nothing to the terminal; columns stay."""
+    return "".join(each if each.isprintable() else "?" for each in line)
 
 
 def tell(words: str) -> None:
     """Progress, which is no part of the answer."""
-    click.echo(words, err=True)
+    click.echo(legible(words), err=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -73,5 +79,5 @@ def told_plainly() -> Iterator[None]:
 
 
 def _end(code: int, words: str) -> NoReturn:
-    click.echo(f"kubectl sked: {words}", err=True)
+    click.echo(legible(f"kubectl sked: {words}"), err=True)
     sys.exit(code)

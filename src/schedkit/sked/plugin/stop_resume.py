@@ -18,11 +18,11 @@ import msgspec
 from schedkit.kube.errors import ConflictError, ForbiddenError, KubeError
 from schedkit.kube.resources import Resource
 from schedkit.model.api.reports import ReportStatus
-from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION, SchedExt
+from schedkit.model.api.schedext import GROUP, KIND, PLURAL, STOP_KEY, VERSION
 from schedkit.model.api.schema import ApiType
 from schedkit.model.deploy.stops import Stop, annotations_with, annotations_without
 from schedkit.model.report.stopping import Remaining, remaining, unwitnessed
-from schedkit.sked.kinds import DAEMON_SETS, SCHEDEXTS
+from schedkit.sked.kinds import DAEMON_SETS
 from schedkit.sked.plugin.cluster import Cluster, connect
 from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
 
@@ -36,12 +36,13 @@ _TRIES = 5  # somebody else writes the same object now and then
 class _AnnotatedMeta(ApiType, frozen=True):
     name: str = ""
     namespace: str = ""
+    uid: str = ""
     resource_version: str = ""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class _Annotated(ApiType, frozen=True):
-    """A SchedExt with all of its annotations: one is written, the others stay."""
+    """A SchedExt, whatever its spec says: an older plugin stops what a newer operator runs."""
 
     metadata: _AnnotatedMeta = _AnnotatedMeta()
 
@@ -138,12 +139,12 @@ def resume(
     with told_plainly():
         cluster = connect(kubeconfig, context)
         chosen = _chosen(cluster, names, namespace, is_all=is_all)
-        found = _resume(cluster, [each for each in chosen if each.metadata.annotations.stop is not None])
+        found = _resume(cluster, [each for each in chosen if STOP_KEY in each.metadata.annotations])
     show(found, output, _resumed_lines(found))
     sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.problems else 0)
 
 
-def _resume(cluster: Cluster, at_rest: list[SchedExt]) -> Resumed:
+def _resume(cluster: Cluster, at_rest: list[_Annotated]) -> Resumed:
     gaps, resumed = _Gaps(), []
     for each in at_rest:
         with gaps:
@@ -167,11 +168,11 @@ def _demand_targets(names: tuple[str, ...], *, is_all: bool) -> None:
 
 def _chosen(
     cluster: Cluster, names: tuple[str, ...], namespace: str | None, *, is_all: bool
-) -> list[SchedExt]:
+) -> list[_Annotated]:
     if is_all:
-        return list(cluster.every(SCHEDEXTS, namespace))
+        return list(cluster.every(_ANNOTATED, namespace))
     place = namespace or cluster.namespace
-    found = {each: cluster.find(SCHEDEXTS, each, place) for each in names}
+    found = {each: cluster.find(_ANNOTATED, each, place) for each in names}
     if absent := [name for name, each in found.items() if each is None]:
         raise click.UsageError(
             f"there is no SchedExt {', '.join(absent)} in the namespace {place}: "
@@ -199,7 +200,7 @@ class _Gaps:
         return isinstance(error, KubeError)
 
 
-def _annotate(cluster: Cluster, schedext: SchedExt, why: Stop | None) -> None:
+def _annotate(cluster: Cluster, schedext: _Annotated, why: Stop | None) -> None:
     """Write the stop, or take it away; everybody else's annotations stay."""
     meta = schedext.metadata
     for attempt in range(_TRIES):
@@ -227,7 +228,7 @@ def _patch(found: _Annotated, why: Stop | None) -> list[dict[str, object]]:
 # Stop
 
 
-def _stop(cluster: Cluster, chosen: list[SchedExt], reason: str, timeout_s: float) -> Stopping:
+def _stop(cluster: Cluster, chosen: list[_Annotated], reason: str, timeout_s: float) -> Stopping:
     """Nothing that fails for one of them keeps the others from being stopped."""
     gaps = _Gaps()
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -247,7 +248,7 @@ def _stop(cluster: Cluster, chosen: list[SchedExt], reason: str, timeout_s: floa
     )
 
 
-def _is_stopped(cluster: Cluster, schedext: SchedExt, why: Stop, gaps: _Gaps) -> bool:
+def _is_stopped(cluster: Cluster, schedext: _Annotated, why: Stop, gaps: _Gaps) -> bool:
     with gaps:
         _annotate(cluster, schedext, why)
         tell(f"{_name(schedext)}: stopped; waiting for its nodes")
@@ -256,10 +257,14 @@ def _is_stopped(cluster: Cluster, schedext: SchedExt, why: Stop, gaps: _Gaps) ->
     return False
 
 
-def _pods(cluster: Cluster, stopped: Iterable[SchedExt], gaps: _Gaps) -> dict[str, str] | None:
+def _pods(cluster: Cluster, stopped: Iterable[_Annotated], gaps: _Gaps) -> dict[str, str] | None:
     """The nodes of the pods that run them, by the pods' uids; None: not all pods can be seen now."""
     with gaps:
-        return {pod.metadata.uid: pod.spec.node_name for each in stopped for pod in cluster.pods_of(each)}
+        return {
+            pod.metadata.uid: pod.spec.node_name
+            for each in stopped
+            for pod in cluster.pods_of(each.metadata.name, each.metadata.namespace)
+        }
     return None
 
 
@@ -269,7 +274,7 @@ def _reports(cluster: Cluster, gaps: _Gaps) -> Mapping[str, ReportStatus]:
     return {}
 
 
-def _see_daemon_sets_go(cluster: Cluster, stopped: Iterable[SchedExt]) -> None:
+def _see_daemon_sets_go(cluster: Cluster, stopped: Iterable[_Annotated]) -> None:
     """The manager deletes them; where none does, the caller. Nodes show what failed here."""
     waiting, gaps = list(stopped), _Gaps()
     until = time.monotonic() + _MANAGER_ANSWERS_S
@@ -285,13 +290,13 @@ def _see_daemon_sets_go(cluster: Cluster, stopped: Iterable[SchedExt]) -> None:
         tell(f"its DaemonSet may be left: {words}")
 
 
-def _may_have_daemon_set(cluster: Cluster, schedext: SchedExt, gaps: _Gaps) -> bool:
+def _may_have_daemon_set(cluster: Cluster, schedext: _Annotated, gaps: _Gaps) -> bool:
     with gaps:
         return bool(_daemon_set_uid(cluster, schedext))
     return True
 
 
-def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
+def _daemon_set_uid(cluster: Cluster, schedext: _Annotated) -> str:
     """Of its DaemonSet, if it has one that nobody deletes; empty: it has not."""
     meta = schedext.metadata
     found = cluster.find(DAEMON_SETS, meta.name, meta.namespace)
@@ -302,7 +307,7 @@ def _daemon_set_uid(cluster: Cluster, schedext: SchedExt) -> str:
 
 
 def _see_nodes_end(
-    cluster: Cluster, stopped: list[SchedExt], ran: dict[str, str], timeout_s: float
+    cluster: Cluster, stopped: list[_Annotated], ran: dict[str, str], timeout_s: float
 ) -> tuple[Remaining, ...]:
     """Look until no node is left, or the time is over; `ran` gets what comes to light meanwhile."""
     until, told_at = time.monotonic() + timeout_s, 0.0
@@ -320,7 +325,7 @@ def _see_nodes_end(
         time.sleep(max(_LOOK_S, len(ran) * _LOOK_S_A_NODE))
 
 
-def _name(schedext: SchedExt) -> str:
+def _name(schedext: _Annotated) -> str:
     return f"{schedext.metadata.namespace}/{schedext.metadata.name}"
 
 

@@ -19,7 +19,12 @@ def stopped(written: str = WRITTEN, *, sched: str = IMAGE) -> SchedExt:
     return schedext(needs="stop", stop=written, sched=sched)
 
 
-@pytest.mark.parametrize("written", [WRITTEN, "", "3 a.m., no idea", "{", "[]", '{"reason": 3}', "\u202e"])
+DEEP = '{"x":' + "[" * 5000
+
+
+@pytest.mark.parametrize(
+    "written", [WRITTEN, "", "3 a.m., no idea", "{", "[]", DEEP, '{"reason": 3}', "\u202e"]
+)
 def test_whatever_the_annotation_says_nothing_runs(written: str) -> None:
     made = daemon_set(schedext())
 
@@ -28,6 +33,10 @@ def test_whatever_the_annotation_says_nothing_runs(written: str) -> None:
     assert found.write == DeleteDaemonSet(made.metadata.name, made.metadata.uid)
     assert decide(observation(stopped(written), daemon_set=None)).write is None
     assert found.unknown_needs == ()
+
+
+def test_no_text_keeps_the_status_from_being_told() -> None:
+    assert stop_of(stopped(DEEP)) == Stop(reason=DEEP)
 
 
 def test_a_changed_spec_starts_nothing() -> None:

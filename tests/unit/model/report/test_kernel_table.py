@@ -319,7 +319,7 @@ UNKNOWN_ROWS = [
         sight(attached(node_uid="its-namesake")),
         "unknown",
         "OtherNode",
-        "delete its pod on the node",
+        "delete the agent's pod on the node",
         id="a Node that was made anew under its agent",
     ),
     pytest.param(

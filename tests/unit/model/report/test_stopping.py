@@ -11,6 +11,7 @@ from schedkit.model.report.stopping import remaining, unwitnessed
 
 RAN = {"pod-1": "node-1", "pod-2": "node-2", "pod-3": "node-3"}
 UNPROVED = ReportOwner(kind=NodeOwnerKind.UNKNOWN)
+ORPHANED = ReportOwner(kind=NodeOwnerKind.ORPHAN)
 
 
 def test_a_kernel_that_runs_it_counts_more_than_a_pod_that_is_gone() -> None:
@@ -30,6 +31,7 @@ def test_a_kernel_that_runs_it_counts_more_than_a_pod_that_is_gone() -> None:
         pytest.param(attached(of_pod("another")), "", id="it runs somebody else's"),
         pytest.param(report(), "", id="it runs none"),
         pytest.param(attached(UNPROVED), "it is not proved whose", id="it is not known whose"),
+        pytest.param(attached(ORPHANED), "it is not proved whose", id="the kernel keeps it by itself"),
         pytest.param(
             report(state="disabling", owner=of_pod("pod-1")), "still runs", id="it is about to end it"
         ),
