@@ -36,6 +36,13 @@ def installed(cluster: ControlPlane, fake_nodes: FakeNodes) -> Iterator[tuple[st
     yield mine, other
     for each in cluster.client.items(REPORTS):
         cluster.client.delete(f"{REPORTS}/{each['metadata']['name']}")
+    # managers of other tests would wait for the reports of these agents
+    pods = f"/api/v1/namespaces/{agents.NAMESPACE}/pods"
+    cluster.client.delete(pods, {"gracePeriodSeconds": 0})
+    polling.until(lambda: not cluster.client.items(pods), "no agent is left")
+    # and they write reports themselves
+    cluster.client.delete(_POLICY)
+    polling.until(lambda: not cluster.client.refusal(REPORTS, report(cluster, mine)), "no policy is left")
 
 
 def _everything(account: str) -> JsonObject:
