@@ -198,9 +198,13 @@ def test_a_living_agent_follows_its_node_when_that_is_made_anew(
         await eventually(lambda: reported() == new)
         work.cancel()
 
-    asyncio.run(scenario())
-    (owner,) = cluster.client.get(f"{REPORTS}/{node}")["metadata"]["ownerReferences"]
-    assert owner["uid"] not in {old, ""}
+    try:
+        asyncio.run(scenario())
+        (owner,) = cluster.client.get(f"{REPORTS}/{node}")["metadata"]["ownerReferences"]
+        assert owner["uid"] not in {old, ""}
+    finally:
+        # nobody ends pods there: they would keep namespaces of other tests, and their SchedExts, for ever
+        cluster.client.delete(f"/api/v1/nodes/{node}")
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
