@@ -209,12 +209,12 @@ func deployment(seen bool, counts NodeCounts, young bool) (deployed, progressing
 	nodes := fmt.Sprintf("%d nodes", counts.Desired)
 	switch {
 	case !seen:
-		words := "the DaemonSet's controller has not seen the last change yet"
+		words := "the DaemonSet controller has not seen the last change yet"
 		return no("RollingOut", words), condition("Progressing", metav1.ConditionTrue, "RollingOut", words)
 	case counts.Desired == 0:
 		return no("NoNodes", "no node matches nodeSelector, affinity and tolerations"), done
 	case counts.Starting > 0:
-		words := fmt.Sprintf("%d of %s are being started", counts.Starting, nodes)
+		words := fmt.Sprintf("pods are being started on %d of %s", counts.Starting, nodes)
 		return no("PodStarting", words), condition("Progressing", metav1.ConditionTrue, "Starting", words)
 	case young:
 		return no("Settling", nodes+" still have to run for 30 s without a restart"), done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -139,6 +140,15 @@ def decoded(bodies: Bodies, *, status: bool) -> tuple[SchedExt, DaemonSet]:
 
 def test_what_the_bare_writer_writes_is_what_the_operator_would_write() -> None:
     assert objects.is_right(*decoded(Bodies("ns", "a", "group-1"), status=True))
+
+
+def test_the_peer_says_the_same_in_go() -> None:
+    """Otherwise what it writes is called wrong, after minutes of building and measuring."""
+    schedext, _ = decoded(Bodies("ns", "a", "group-1"), status=True)
+    assert schedext.status is not None
+    peer = (Path(bench.__file__).parent / "peer" / "reconcile.go").read_text()
+
+    assert [each.message for each in schedext.status.conditions if f'"{each.message}"' not in peer] == []
 
 
 def test_a_missing_status_is_not_right() -> None:
