@@ -14,8 +14,8 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
 from schedkit.model.deploy.render import LEGACY_LACKS
 from schedkit.model.deploy.stops import stop_of, words_of_stop
+from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.fleet import Fleet, by_severity
-from schedkit.model.report.kernel_table import ProvedState
 from schedkit.model.report.node_checks import SETTLING, Bucket
 from schedkit.model.trust.rules import Rules, unused_settings_remark
 

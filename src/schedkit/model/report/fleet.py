@@ -17,7 +17,8 @@ from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.deploy.stops import rests
-from schedkit.model.report.kernel_table import ProvedState, proved_state, silence_reason, without_a_pod
+from schedkit.model.report.evidence import ProvedState, silence_reason
+from schedkit.model.report.kernel_table import proved_state, without_a_pod
 from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
 from schedkit.model.report.sights import Sight
 

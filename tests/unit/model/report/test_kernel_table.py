@@ -35,7 +35,8 @@ from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus, TroubleKin
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
-from schedkit.model.report.kernel_table import TABLE, Evidence, ProvedState, proved_state
+from schedkit.model.report.evidence import Evidence, ProvedState
+from schedkit.model.report.kernel_table import TABLE, proved_state
 from schedkit.model.report.node_checks import Bucket, node_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same
