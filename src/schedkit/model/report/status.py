@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
-from schedkit.model.api.conditions import carry_dates, condition, legible
+from schedkit.model.api.conditions import Finding, carry_dates, condition, legible
 from schedkit.model.api.schedext import (
     MAX_TROUBLES,
+    ConditionType,
     NodeCounts,
     NodeTrouble,
     SchedExtStatus,
@@ -14,8 +16,10 @@ from schedkit.model.api.schedext import (
 )
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
-from schedkit.model.report.condition_checks import assess
+from schedkit.model.report.condition_checks import ACCEPTED, DEPLOYED, PROGRESSING, Situation, first
 from schedkit.model.report.fleet import Fleet
+from schedkit.model.report.ready_checks import readiness
+from schedkit.model.trust.rules import Rules, unused_settings_remark
 
 MAX_WORST_NODES = 5
 
@@ -25,7 +29,7 @@ def compute_status(observation: Observation, decision: Decision, fleet: Fleet) -
     schedext = observation.schedext
     before = schedext.status or SchedExtStatus()
     generation = schedext.metadata.generation
-    findings = assess(observation, decision, fleet)
+    findings = _findings(Situation(observation, decision, fleet))
     computed = [condition(kind, finding, generation) for kind, finding in findings]
     return SchedExtStatus(
         observed_generation=generation,
@@ -37,6 +41,25 @@ def compute_status(observation: Observation, decision: Decision, fleet: Fleet) -
         troubles=_troubles(fleet),
         conditions=carry_dates(before.conditions, computed, observation.now),
     )
+
+
+def _findings(situation: Situation) -> tuple[tuple[ConditionType, Finding], ...]:
+    """The answer to every question."""
+    deployed = first(DEPLOYED, situation)
+    accepted = _with_unused_settings(first(ACCEPTED, situation), situation.observation.rules)
+    return (
+        (ConditionType.ACCEPTED, accepted),
+        (ConditionType.VERIFIED, situation.decision.vetted.verified),
+        (ConditionType.DEPLOYED, deployed),
+        (ConditionType.PROGRESSING, first(PROGRESSING, situation)),
+        (ConditionType.READY, readiness(situation, deployed)),
+    )
+
+
+def _with_unused_settings(finding: Finding, rules: Rules | None) -> Finding:
+    """Whatever the answer, nobody shall think that such a setting had a part in it."""
+    remark = unused_settings_remark(rules) if rules else ""
+    return replace(finding, message=f"{finding.message}; {remark}") if remark else finding
 
 
 def _counts(fleet: Fleet) -> NodeCounts:
