@@ -46,6 +46,7 @@ SAME_LAST_NAMES = {
     "show": "`schedctl catalog show` and `schedctl trust show`",
     "snapshot": "model.host: one look as a value; schedctl.change: takes it",
     "status": "model.host: of a machine; model.report: of a SchedExt; schedctl.verbs: the verb",
+    "stop": "the verbs `schedctl stop` and `kubectl sked stop`",
     "table": "model.readiness: of checks; schedctl.settings: of settings",
     "transport": "kube: HTTP to the API server; oci.http: HTTP to registries",
     "update": "`schedctl catalog update` and `schedctl trust update`",

@@ -1,7 +1,8 @@
 """`kubectl sked`: what a person asks and orders, with that person's own kubeconfig and rights.
 
-`main`: its verbs. `stop_resume`, `get`, `explain`: what they do. `cluster`: the API server as
-the caller sees it. `printing`: how answers and problems are printed.
+`main`: its verbs. `get`, `explain`, `stop`, `resume`: what they do. `targets`: what the last two are told to
+work on, and the annotation that they write. `cluster`: the API server as the caller sees it. `printing`: how
+answers and problems are printed.
 
 It imports nothing that only Linux has, neither the manager nor the agent: it runs on laptops.
 """

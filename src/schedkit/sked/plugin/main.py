@@ -10,8 +10,8 @@ from schedkit.cli import Verb, VerbGroup
 VERBS: dict[str, Verb] = {
     "get": Verb("schedkit.sked.plugin.get:command", "Show SchedExts, and the nodes that need attention."),
     "explain": Verb("schedkit.sked.plugin.explain:command", "Say what a node's kernel runs, and why."),
-    "stop": Verb("schedkit.sked.plugin.stop_resume:stop", "Stop SchedExts, until `resume`."),
-    "resume": Verb("schedkit.sked.plugin.stop_resume:resume", "Start again what was stopped."),
+    "stop": Verb("schedkit.sked.plugin.stop:command", "Stop SchedExts, until `resume`."),
+    "resume": Verb("schedkit.sked.plugin.resume:command", "Start again what was stopped."),
 }
 
 
