@@ -25,6 +25,16 @@ class Permission:
     names: tuple[str, ...] = ()  # empty: objects of any name
 
 
+_OF_METRICS = (
+    Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
+    Permission(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        ("create",),
+        "whether the client that asks may read metrics",
+    ),
+)
+
 EVERYWHERE = (
     Permission(
         GROUP,
@@ -57,13 +67,7 @@ EVERYWHERE = (
         "one event for each changed condition, and one on a Node for each burst of ejects; "
         "if it repeats, only its count changes",
     ),
-    Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
-    Permission(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        ("create",),
-        "whether the client that asks may read metrics",
-    ),
+    *_OF_METRICS,
 )
 """In all namespaces: users choose where their SchedExts live."""
 
@@ -90,13 +94,5 @@ OF_AGENTS = (
 )
 """Of the agent on each node; reports belong to no namespace."""
 
-OF_AGENTS_WITH_METRICS = (
-    Permission("authentication.k8s.io", "tokenreviews", ("create",), "who asks for metrics"),
-    Permission(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        ("create",),
-        "whether the client that asks may read metrics",
-    ),
-)
+OF_AGENTS_WITH_METRICS = _OF_METRICS
 """Beside those of all agents, where agents serve metrics."""
