@@ -11,11 +11,11 @@ import msgspec
 
 from rig.builders.observations import through_json
 from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.quantities import amounts
 from schedkit.model.api.schedext import SchedExtStatus
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation
 from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, decide
-from schedkit.model.deploy.quantities import amounts
 from schedkit.model.report.fleet import survey
 from schedkit.model.report.plan import Action, Plan, RecordEvent, WriteStatus, plan_report
 from schedkit.model.report.sights import Sight

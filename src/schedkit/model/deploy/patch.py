@@ -12,9 +12,9 @@ import msgspec
 
 from schedkit.model.api.daemonset import Container, DaemonSet, PodSpec, PodTemplate, Volume
 from schedkit.model.api.pod_fields import Resources
+from schedkit.model.api.quantities import amounts
 from schedkit.model.api.schedext import RollingUpdate, SchedExt, UpdateStrategy
 from schedkit.model.api.schema import ApiType, api_name
-from schedkit.model.deploy.quantities import amounts
 from schedkit.model.deploy.render import CONTAINER, VOLUME_NAMES, legacy_template
 
 _POD = "/spec/template/spec"

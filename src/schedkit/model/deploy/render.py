@@ -6,6 +6,7 @@ because that restarts schedulers on a whole fleet.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -29,7 +30,15 @@ from schedkit.model.api.daemonset import (
     Volume,
     VolumeMount,
 )
-from schedkit.model.api.pod_fields import Affinity, NodeAffinity, NodeSelector, Resources
+from schedkit.model.api.pod_fields import (
+    CLAIM_KEY,
+    Affinity,
+    NodeAffinity,
+    NodeLabelRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+    Resources,
+)
 from schedkit.model.api.schedext import (
     GROUP,
     KIND,
@@ -39,12 +48,13 @@ from schedkit.model.api.schedext import (
     SchedExtSpec,
     SecurityProfile,
 )
-from schedkit.model.deploy.claims import claim_value, open_terms
 from schedkit.model.kernel.capabilities import least_privilege
 
 CONTAINER = "scx"
 MANAGED_BY = "managed-by"
 MANAGER = "sked-controller"
+_MAX_LABEL_VALUE = 63
+_CLAIM_DIGITS = 12
 
 _PRIVILEGED = SecurityContext(privileged=True)
 _LEAST_PRIVILEGE = SecurityContext(
@@ -164,6 +174,41 @@ def _affinity(schedext: SchedExt) -> Affinity:
         wanted, required_during_scheduling_ignored_during_execution=narrowed
     )
     return Affinity(node_affinity=node_affinity)
+
+
+# Who owns which node: a kernel runs one scheduler.
+#
+# Ownership is written on a node as a label, and only where several want it. A template that is *open* admits
+# nodes without that label, or with its own claim.
+
+
+def claim_value(namespace: str, name: str) -> str:
+    """The label value that stands for this SchedExt: its name for people, a hash for certainty."""
+    digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:_CLAIM_DIGITS]
+    readable = name[: _MAX_LABEL_VALUE - _CLAIM_DIGITS - 1].rstrip("-.")
+    return f"{readable}-{digest}"
+
+
+def open_terms(value: str, wanted: tuple[NodeSelectorTerm, ...] = ()) -> tuple[NodeSelectorTerm, ...]:
+    """The user's terms, each narrowed to nodes that nobody else claims.
+
+    Terms are ORed, so each must be narrowed; "absent or mine" takes two. An empty term matches no node and
+    stays as it is: narrowed, it would match some.
+    """
+    unclaimed = NodeLabelRequirement(key=CLAIM_KEY, operator="DoesNotExist")
+    mine = NodeLabelRequirement(key=CLAIM_KEY, operator="In", values=(value,))
+    if not wanted:
+        return NodeSelectorTerm(match_expressions=(unclaimed,)), NodeSelectorTerm(match_expressions=(mine,))
+    return tuple(part for term in wanted for part in _narrowed(term, unclaimed, mine))
+
+
+def _narrowed(term: NodeSelectorTerm, *claims: NodeLabelRequirement) -> tuple[NodeSelectorTerm, ...]:
+    if term == NodeSelectorTerm():
+        return (term,)
+    return tuple(
+        NodeSelectorTerm(match_expressions=(*term.match_expressions, claim), match_fields=term.match_fields)
+        for claim in claims
+    )
 
 
 # The Go sked's

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from schedkit.model.api.daemonset import DaemonSet, Volume
 from schedkit.model.api.pod_fields import Resources
+from schedkit.model.api.quantities import amount
 from schedkit.model.api.schedext import HostMount, SchedExt, SchedExtMeta, SchedExtSpec
 from schedkit.model.deploy.patch import Operation, differences
-from schedkit.model.deploy.quantities import amount
 from schedkit.model.deploy.render import render
 
 CONTAINER = "/spec/template/spec/containers/0"

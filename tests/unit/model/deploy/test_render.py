@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from rig.cluster.nodelabels import node_labels, term_matches, terms
 from schedkit.model.api.pod_fields import CLAIM_KEY, NodeSelectorTerm
 from schedkit.model.api.schedext import SchedExt, SchedExtMeta, SchedExtSpec
-from schedkit.model.deploy.claims import claim_value, open_terms
-from schedkit.model.deploy.render import legacy_template, render, render_template
+from schedkit.model.deploy.render import claim_value, legacy_template, open_terms, render, render_template
 from schedkit.model.images import grammar
 
 ROOT = Path(__file__).parents[4]
