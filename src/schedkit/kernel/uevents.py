@@ -43,15 +43,10 @@ class Listener:
         """Announcements that have come already, without waiting for more; the socket must not block."""
         while True:
             try:
-                content, sender = self._socket.recvfrom(_SIZE)
+                announcement = self._receive()
             except BlockingIOError:
                 return
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                yield Announcement(Change.LOST, None)
-                continue
-            if sender[0] == 0 and (announcement := parse(content)) is not None:
+            if announcement is not None:
                 yield announcement
 
     def announcements(self, *, timeout_s: float) -> Iterator[Announcement]:
@@ -60,16 +55,21 @@ class Listener:
         while (left_s := deadline - time.monotonic()) > 0:
             self._socket.settimeout(left_s)
             try:
-                content, sender = self._socket.recvfrom(_SIZE)
+                announcement = self._receive()
             except TimeoutError:
                 return
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                yield Announcement(Change.LOST, None)  # more came than fitted
-                continue
-            if sender[0] == 0 and (announcement := parse(content)) is not None:  # 0: the kernel itself
+            if announcement is not None:
                 yield announcement
+
+    def _receive(self) -> Announcement | None:
+        """What comes next, or `LOST`; None: it is not about sched_ext, or not from the kernel."""
+        try:
+            content, sender = self._socket.recvfrom(_SIZE)
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            return Announcement(Change.LOST, None)  # more came than fitted
+        return parse(content) if sender[0] == 0 else None  # 0: the kernel itself
 
 
 @contextmanager
