@@ -2,7 +2,7 @@
 
 From the wire up: `transport` (requests, deadlines, the fence), `client` (verbs, typed), `decoding` and
 `interning` (bytes to objects), `store` and `informer` (all objects of a kind, kept current), `queue` and
-`schedule` (which key next), `controller` (workers). `direct`: one request after the other, for programs
-without an event loop. `lease`: one leader. `events`: for people. `access`: how the API server is found, and
+`schedule` (which key next), `controller` (workers). `direct`: single requests, for whoever asks now
+and then. `lease`: one leader. `events`: for people. `access`: how the API server is found, and
 who we are there. `backoff`: when to try again. `resources`, `errors`: values that all of them share.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
@@ -50,3 +51,18 @@ def switch(name: str, text: str, *, default: bool) -> Decorator:
         show_default=True,
         metavar="[=true|false]",
     )
+
+
+# Of the manager and of the agent
+
+kubeconfig_flag = flag(
+    "--kubeconfig", "File that says how to reach the API server.", type=click.Path(path_type=Path)
+)
+context_flag = flag("--context", "Context of the kubeconfig. The current context if left out.")
+health_probe_flag = flag(
+    "--health-probe-bind-address",
+    "Where /healthz and /readyz are served; 0: nowhere.",
+    type=ADDRESS,
+    default=":8081",
+    show_default=True,
+)

@@ -11,24 +11,18 @@ from typing import Any
 
 import click
 
-from schedkit.sked.flags import ADDRESS, flag, switch
+from schedkit.sked.flags import ADDRESS, context_flag, flag, health_probe_flag, kubeconfig_flag, switch
 from schedkit.sked.settings import Settings
 
 _MODE = click.Choice(["off", "warn", "enforce"])
 
 
 @click.command("manager", epilog="A flag on the command line overrides its environment variable.")
-@flag("--kubeconfig", "File that says how to reach the API server.", type=click.Path(path_type=Path))
-@flag("--context", "Context of the kubeconfig. The current context if left out.")
+@kubeconfig_flag
+@context_flag
 @flag("--namespace", "Namespace of the lease. The pod's or the context's namespace if left out.", "-n")
 @switch("--leader-elect", "Act only with the lease, so that only one manager acts.", default=False)
-@flag(
-    "--health-probe-bind-address",
-    "Where /healthz and /readyz are served; 0: nowhere.",
-    type=ADDRESS,
-    default=":8081",
-    show_default=True,
-)
+@health_probe_flag
 @flag(
     "--metrics-bind-address",
     "Where /metrics is served; 0: nowhere.",

@@ -7,19 +7,13 @@ from typing import Any
 
 import click
 
-from schedkit.sked.flags import ADDRESS, flag
+from schedkit.sked.flags import ADDRESS, context_flag, flag, health_probe_flag, kubeconfig_flag
 
 
 @click.command("agent", epilog="A flag on the command line overrides its environment variable.")
-@flag("--kubeconfig", "File that says how to reach the API server.", type=click.Path(path_type=Path))
-@flag("--context", "Context of the kubeconfig. The current context if left out.")
-@flag(
-    "--health-probe-bind-address",
-    "Where /healthz and /readyz are served; 0: nowhere.",
-    type=ADDRESS,
-    default=":8081",
-    show_default=True,
-)
+@kubeconfig_flag
+@context_flag
+@health_probe_flag
 @flag(
     "--metrics-bind-address",
     "Where /metrics is served over HTTPS, to clients that may read it; 0: nowhere.",
