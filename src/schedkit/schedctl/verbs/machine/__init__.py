@@ -1,4 +1,5 @@
-"""Verbs about what this machine runs. `launch`.
+"""Verbs about what this machine runs.
 
-What `run` and `switch` share; `status_watch`: `status --watch`.
+`launch`: what `run` and `switch` share. `eviction`: the flag that `switch` and `reset` share. `status_shown`:
+the answer of `status` as programs read it; `status_watch`: `status --watch`.
 """

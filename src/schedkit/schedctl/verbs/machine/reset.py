@@ -21,6 +21,7 @@ from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.problems.refusals import decided
 from schedkit.schedctl.settings.flags import option
 from schedkit.schedctl.settings.table import Settings
+from schedkit.schedctl.verbs.machine.eviction import evict_option
 
 
 class SchedulerReset(Result, frozen=True, kw_only=True):
@@ -37,13 +38,7 @@ class SchedulerReset(Result, frozen=True, kw_only=True):
 @click.option(
     "-y", "--yes", is_flag=True, help="Do not ask for confirmation; needed if there is no terminal."
 )
-@click.option(
-    "--evict",
-    type=int,
-    default=0,
-    metavar="PID",
-    help="Also end the scheduler of process PID, even though schedctl did not start it.",
-)
+@evict_option
 @option("grace_s")
 @click.option(
     "--force", is_flag=True, help="Act even if Kubernetes owns the scheduler, or its owner is not known."

@@ -24,6 +24,7 @@ from schedkit.schedctl.change.signals import ended_in_order
 from schedkit.schedctl.problems.refusals import problem
 from schedkit.schedctl.settings.table import Settings
 from schedkit.schedctl.verbs.machine import launch as launching
+from schedkit.schedctl.verbs.machine.eviction import evict_option
 from schedkit.schedctl.verbs.machine.launch import Asked, Launch, SchedulerRun, launch_options
 
 _ANYTHING = Wanted("", "", "")  # before it is known what the name means, no container can be that
@@ -48,13 +49,7 @@ class SchedulerSwitched(SchedulerRun, frozen=True, kw_only=True):
 
 @click.command()
 @launch_options
-@click.option(
-    "--evict",
-    type=int,
-    default=0,
-    metavar="PID",
-    help="Also end the scheduler of process PID, even though schedctl did not start it.",
-)
+@evict_option
 @click.option(
     "--force",
     is_flag=True,
