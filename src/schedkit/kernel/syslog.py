@@ -18,9 +18,10 @@ from schedkit.kernel.kmsg import Record
 from schedkit.model.kernel.log import LogReading
 
 _READ_ALL, _SIZE_BUFFER = 3, 10
-_TIME = r"(?:\[\s*(?P<seconds>\d{1,12})\.(?P<micros>\d{6})\])?"
-_CALLER = r"(?:\[\s*[TC]\d+\])?"  # of kernels that log it
-_LINE = re.compile(rf"^<(?P<level>\d{{1,10}})>{_TIME}{_CALLER} ?(?P<text>.*)$")
+_TIME = r"\[\s*(?P<seconds>\d{1,12})\.(?P<micros>\d{6})\]"
+_CALLER = r"\[\s*[TC]\d+\]"  # of kernels that log it
+# a space ends what stands before a text; where nothing does, it is the text's own: those of a stack have some
+_LINE = re.compile(rf"^<(?P<level>\d{{1,10}})>(?:(?:{_TIME}(?:{_CALLER})?|{_CALLER}) ?)?(?P<text>.*)$")
 _KERNEL_LEVELS = 8  # a program that writes into the log has a higher number before its lines
 _TAIL = 32 << 10  # bytes: what is looked at when nothing much is expected to have happened
 _MAX_SIZE = 8 << 20

@@ -64,6 +64,8 @@ def ends(reading: LogReading) -> list[tuple[str, str]]:
         pytest.param("<6>[    1.000002] text", Line(1_000_002, "text"), id="with a time"),
         pytest.param("<6>[123456.000002] text", Line(123456000002, "text"), id="of a machine that is old"),
         pytest.param("<6>text", Line(None, "text"), id="printk.time=0"),
+        pytest.param("<4>[    1.000002]    main+0x1", Line(1_000_002, "   main+0x1"), id="of a stack"),
+        pytest.param("<4>   main+0x1", Line(None, "   main+0x1"), id="of a stack, printk.time=0"),
         pytest.param("<6>[    1.000002][    T1] text", Line(1_000_002, "text"), id="with the task"),
         pytest.param("<6>[    1.000002][   C12] text", Line(1_000_002, "text"), id="with the CPU"),
         pytest.param("<6>[   T77] text", Line(None, "text"), id="with the task alone"),

@@ -28,6 +28,7 @@ def ended(at_s: int, ops: str = "mini", reason: str = "runnable task stall") -> 
     return [
         f'<3>[{at_s:5d}.000000] sched_ext: BPF scheduler "{ops}" disabled ({reason})',
         f"<3>[{at_s:5d}.000010] sched_ext: {ops}: victim[458] failed to run for 2.044s",
+        f"<4>[{at_s:5d}.000020]    scx_watchdog_workfn+0x16a/0x1f0",  # a stack has spaces of its own
     ]
 
 
