@@ -216,5 +216,7 @@ def _agent_frozen(stage: Stage) -> Iterator[None]:
 def _log_times(stage: Stage, *, shown: bool) -> Iterator[None]:
     path = "/sys/module/printk/parameters/time"
     stage.site.node.guest.run(f"echo {'Y' if shown else 'N'} > {path}")
-    yield
-    stage.site.node.guest.run(f"echo Y > {path}")
+    try:
+        yield
+    finally:
+        stage.site.node.guest.run(f"echo Y > {path}")
