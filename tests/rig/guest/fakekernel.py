@@ -1,6 +1,7 @@
 """A kernel in memory, with processes, a log and a clock that only moves when somebody waits.
 
 What it shows is proved and judged by the product's own model: the fake knows what is held, not whose it is.
+It keeps `rig.guest.kernel_contract`, as the kernels of guests do.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from schedkit.model.host.processes import Hold, Process
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import REASONS, Attachment, Exit, ExitKind, LogReading
 from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.schedctl.problems.problem import Problem
 
 _REASONS = {kind: reason for reason, kind in REASONS.items()}
+_MESSAGES = {ExitKind.ERROR_STALL: "victim[42] failed to run for 2.048s"}
 
 
 @dataclass
@@ -48,12 +51,13 @@ class FakeKernel:
         self.gaps: tuple[str, ...] = ()  # why nobody may look at all that is held
         self.refusal: Exception | None = None  # why nothing can be ejected
         self.walks = 0  # how often all processes were looked at
+        self.ejections = 0  # how often what was attached was ejected through the port
         self._note = note
         self._attached: _Scheduler | None = None
         self._loaded: list[_Scheduler] = []
         self._log: list[Exit | Attachment] = []
         self._enabled = 0
-        self._numbers = itertools.count(1)
+        self._numbers, self._looks = itertools.count(1), itertools.count(1)
         self._due: list[tuple[float, Callable[[], object]]] = []
 
     # What happens to it
@@ -104,7 +108,8 @@ class FakeKernel:
         if self._attached is None:
             return
         ops, self._attached = self._attached.ops, None
-        self._log.append(Exit(ops, kind, _REASONS[kind], "", len(self._log), self._time_us))
+        message = _MESSAGES.get(kind, "")
+        self._log.append(Exit(ops, kind, _REASONS[kind], message, len(self._log), self._time_us))
         self._note(f"runs its own scheduler ({ops}: {_REASONS[kind]})")
 
     def after(self, seconds: float, happens: Callable[[], object]) -> None:
@@ -125,7 +130,9 @@ class FakeKernel:
     def state(self) -> KernelState:
         if self._attached is None:
             return KernelState(State.DISABLED, enable_seq=self._enabled)
-        return KernelState(State.ENABLED, self._attached.ops, self._enabled)
+        # a scheduler works while it is looked at: two looks are never equal
+        events = {"SCX_EV_REFILL_SLICE_DFL": next(self._looks)}
+        return KernelState(State.ENABLED, self._attached.ops, self._enabled, events=events)
 
     def log(self, *, after_seq: int = -1) -> LogReading:
         told = [each for each in self._log if each.seq > after_seq]
@@ -140,18 +147,27 @@ class FakeKernel:
         return 0
 
     def end_process(self, process: Process, *, grace_s: float) -> None:  # noqa: ARG002 - it ends at once
-        self.end(process.pid)
+        holders = self._held().processes
+        if (process.pid, process.command) in {(each.pid, each.command) for each in holders}:
+            self.end(process.pid)
 
     def eject(self, *, is_blind: bool) -> None:
-        assert is_blind or self.observe().proof.hold is Hold.NOBODY, "a process may hold it"
+        attached = self._attached
+        if attached is None:
+            return
+        if not is_blind and self.observe().proof.hold is not Hold.NOBODY:
+            raise Problem(f"the kernel now runs {attached.ops}, and a process may hold it")
         if self.refusal:
             raise self.refusal
-        if self._attached:
-            self._loaded.remove(self._attached)
-        self._detach(ExitKind.SYSRQ)
+        self.ejections += 1
+        if attached.hold is not Hold.MAP and attached.pid in self.processes:
+            self._detach(ExitKind.SYSRQ)  # its process goes on, and holds its link
+        else:
+            self.let_go()
 
     def unregister(self, scheduler: SchedulerMap) -> None:
-        self._loaded = [each for each in self._loaded if each.number != scheduler.map_id]
+        if self._attached is None:
+            self._loaded = [each for each in self._loaded if each.number != scheduler.map_id]
 
     @contextmanager
     def hearing(self, *, poll_s: float) -> Iterator[Callable[[float], None]]:  # noqa: ARG002 - it is heard

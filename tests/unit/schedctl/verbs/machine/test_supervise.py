@@ -16,6 +16,7 @@ from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.processes import Hold
 from schedkit.model.host.supervision import RUNTIME_PATIENCE_S
 from schedkit.model.kernel.log import ExitKind
+from schedkit.model.kernel.sched_ext import State
 from schedkit.runtimes.errors import NoSuchContainerError, SilentError
 from schedkit.schedctl import wiring
 from schedkit.schedctl.problems.problem import ExitCode, Problem
@@ -73,7 +74,7 @@ def test_the_kernels_reason_is_told_also_when_the_runtime_is_in_trouble(
     ended = machine.find().await_end()
 
     assert not ended.is_in_order
-    assert ended.kernel_words == "fifo: runnable task stall"
+    assert ended.kernel_words == "fifo: runnable task stall (victim[42] failed to run for 2.048s)"
     assert ended.trouble == "Podman does not answer"
 
 
@@ -145,7 +146,7 @@ def test_what_outlives_a_program_that_ends_by_itself_is_ejected_and_nothing_is_l
 
     ended = watched.await_end()
 
-    assert (machine.kernel.log().exits[-1].kind, ended.left, ended.trouble) == (ExitKind.SYSRQ, "", "")
+    assert (machine.kernel.ejections, ended.left, ended.trouble) == (1, "", "")
 
 
 def test_what_was_never_proved_to_be_ours_is_named_and_not_ejected(machine: Machine) -> None:
@@ -178,7 +179,7 @@ def test_a_stop_ends_what_a_pinned_link_keeps_when_its_program_is_gone(machine: 
     watched.stop()
 
     assert machine.runtime.asked == ["stop fifo", "remove fifo"]
-    assert machine.kernel.log().exits[-1].kind is ExitKind.SYSRQ
+    assert (machine.kernel.ejections, machine.kernel.state().state) == (1, State.DISABLED)
 
 
 def test_a_program_that_goes_on_without_its_runtime_was_not_stopped_and_is_named(machine: Machine) -> None:
@@ -304,7 +305,7 @@ def test_what_outlives_a_program_that_a_shutdown_has_ended_is_ejected_without_it
 
     watched.stop()
 
-    assert machine.kernel.log().exits[-1].kind is ExitKind.SYSRQ
+    assert (machine.kernel.ejections, machine.kernel.state().state) == (1, State.DISABLED)
 
 
 def test_a_container_that_somebody_removed_has_ended_in_order(machine: Machine) -> None:
