@@ -167,3 +167,16 @@ def test_a_change_is_played_as_its_transcript_has_it(
     text = str(played())
 
     assert text == (GOLDEN / f"{played.__name__.replace('_', '-')}.txt").read_text()
+
+
+def test_what_counts_up_between_two_looks_makes_no_other_plan() -> None:
+    """Before a change begins, its plan is compared with the one that was told."""
+    transcript = Transcript("schedctl switch scx_lavd, and a second look at the machine")
+    machine = transcript.machine()
+    first, second = (snapshot.look(machine.kernel, machine.runtimes, is_thorough=True) for _ in range(2))
+
+    plans = [plan_switch(seen, Wanted("podman", "sha256:1", "{}")) for seen in (first, second)]
+
+    assert first.kernel != second.kernel
+    assert isinstance(plans[0], Plan)
+    assert plans[0] == plans[1]
