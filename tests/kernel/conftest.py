@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rig.base import polling
 from rig.guest import schedext
 from rig.runtimes.containerd import Containerd
 from rig.runtimes.podman import Podman
+from schedkit.kernel import structops
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,6 +27,23 @@ def launcher(tmp_path: Path) -> Iterator[schedext.Launcher]:
     launcher = schedext.Launcher(tmp_path)
     yield launcher
     launcher.clear()
+
+
+@pytest.fixture
+def no_old_registrations() -> Iterator[None]:
+    """Maps that stay registered when an orphan is ejected are removed, also those of other modules."""
+    remove_registrations()
+    yield
+    remove_registrations()
+
+
+def remove_registrations() -> None:
+    for scheduler in structops.read(Path("/")).schedulers:
+        if scheduler.is_registered:
+            structops.unregister(scheduler.map_id)
+    polling.until(
+        lambda: structops.read(Path("/")).schedulers == (), "the kernel has forgotten all schedulers"
+    )
 
 
 @pytest.fixture(scope="module")

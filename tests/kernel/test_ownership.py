@@ -44,21 +44,6 @@ def prepare_on_host() -> None:
     images.scheduler("alias")
 
 
-@pytest.fixture
-def no_old_registrations() -> Iterator[None]:
-    """Maps that stay registered when an orphan is ejected are removed, also those of other modules."""
-    remove_registrations()
-    yield
-    remove_registrations()
-
-
-def remove_registrations() -> None:
-    for scheduler in structops.read(ROOT).schedulers:
-        if scheduler.is_registered:
-            structops.unregister(scheduler.map_id)
-    polling.until(lambda: structops.read(ROOT).schedulers == (), "the kernel has forgotten all schedulers")
-
-
 def proved() -> Proof:
     return observe(ROOT).proof
 
