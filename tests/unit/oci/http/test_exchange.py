@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from itertools import chain, repeat
 
 import pytest
 
+from rig.base import effort
 from schedkit.oci.http.exchange import Broken, Exchange, Head, TooManyHeaders, Unwritable, question
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -223,12 +223,9 @@ BLANKS = b" \t" * 30_000
 def test_no_head_takes_long_to_read_or_to_refuse(head: bytes) -> None:
     """No deadline ends an expression: it stands where bytes are waited for."""
     exchange = asking(head + b"\r\n\r\n")
-    began = time.process_time()
 
-    with suppress(Broken):
+    with effort.at_most(0.1), suppress(Broken):
         exchange.head()
-
-    assert time.process_time() - began < 0.1
 
 
 @pytest.mark.parametrize(
@@ -251,12 +248,9 @@ def test_no_head_takes_long_to_read_or_to_refuse(head: bytes) -> None:
 def test_no_chunk_of_blanks_takes_long_to_refuse(chunk: bytes) -> None:
     exchange = asking(OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
     exchange.head()
-    began = time.process_time()
 
-    with pytest.raises(Broken):
+    with effort.at_most(0.1), pytest.raises(Broken):
         list(exchange.pieces())
-
-    assert time.process_time() - began < 0.1
 
 
 @pytest.mark.parametrize(

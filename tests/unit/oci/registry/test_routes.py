@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.base import effort
 from rig.base.certificates import Authority
 from rig.registries import hostile
 from schedkit.model.images.references import Repository
@@ -225,12 +226,9 @@ def test_a_challenge_is_understood(header: str, challenge: Challenge) -> None:
 
 
 def test_a_long_challenge_is_read_in_one_pass() -> None:
-    began = time.process_time()
-
-    for _ in range(20):
-        assert parse_challenge("Bearer " + "a" * 4080, host="r") == Challenge("bearer")
-
-    assert time.process_time() - began < 1
+    with effort.at_most(1):
+        for _ in range(20):
+            assert parse_challenge("Bearer " + "a" * 4080, host="r") == Challenge("bearer")
 
 
 @pytest.mark.parametrize("header", ["", "Negotiate", "Digest realm=x", "Bearer " + "x" * 5000, '"'])
