@@ -18,10 +18,14 @@ from schedkit.kernel.kmsg import Record
 from schedkit.model.kernel.log import LogReading
 
 _READ_ALL, _SIZE_BUFFER = 3, 10
-_TIME = r"\[\s*(?P<seconds>\d{1,12})\.(?P<micros>\d{6})\]"
-_CALLER = r"\[\s*[TC]\d+\]"  # of kernels that log it
-# a space ends what stands before a text; where nothing does, it is the text's own: those of a stack have some
-_LINE = re.compile(rf"^<(?P<level>\d{{1,10}})>(?:(?:{_TIME}(?:{_CALLER})?|{_CALLER}) ?)?(?P<text>.*)$")
+_TIME = r"\[ *(?P<seconds>\d{1,12})\.(?P<micros>\d{6})\]"
+_CALLER = r"\[ *[TC]\d{1,10}\]"  # of kernels that log it
+_LINE = re.compile(r"<(?P<level>\d{1,10})>(?P<rest>.*)", re.ASCII)
+# what may stand before a text, with the space that ends it: others are its own, those of a stack have some
+_FORMS = tuple(
+    re.compile(rf"{before}(?P<text>.*)", re.ASCII)
+    for before in (f"{_TIME}{_CALLER} ", f"{_TIME} ", f"{_CALLER} ", "")
+)
 _KERNEL_LEVELS = 8  # a program that writes into the log has a higher number before its lines
 _TAIL = 32 << 10  # bytes: what is looked at when nothing much is expected to have happened
 _MAX_SIZE = 8 << 20
@@ -107,16 +111,30 @@ def _beginning(lines: Sequence[Line]) -> int | None:
 def parse(content: bytes) -> list[Line]:
     """The kernel's own lines: what programs write into the log is left out."""
     # at line feeds alone, which get a prefix of the kernel's: after anything else a program could write one
-    found = (_LINE.match(line) for line in content.decode(errors="replace").split("\n"))
+    lines = [
+        found for each in content.decode(errors="replace").split("\n") if (found := _LINE.fullmatch(each))
+    ]
     return [
-        Line(_time_us(each["seconds"], each["micros"]), each["text"])
-        for each in found
-        if each and int(each["level"]) < _KERNEL_LEVELS
+        _line(rest)
+        for each, rest in zip(lines, _in_one_form([each["rest"] for each in lines]), strict=True)
+        if rest and int(each["level"]) < _KERNEL_LEVELS
     ]
 
 
-def _time_us(seconds: str | None, micros: str | None) -> int | None:
-    return int(seconds) * 1_000_000 + int(micros) if seconds and micros else None
+def _in_one_form(lines: Sequence[str]) -> list[re.Match[str] | None]:
+    """What stands before the texts of one reading, and the texts.
+
+    The kernel decides that once for all lines that it gives, which are those of whole messages. A message
+    begins with its own words: what only some lines have is of strangers, who would choose a time.
+    """
+    readings = ([form.fullmatch(each) for each in lines] for form in _FORMS)
+    return next(each for each in readings if all(each))
+
+
+def _line(found: re.Match[str]) -> Line:
+    parts = found.groupdict()
+    has_time = parts.get("micros") is not None
+    return Line(int(parts["seconds"] + parts["micros"]) if has_time else None, parts["text"])
 
 
 def place_after(before: Sequence[Line], now: Sequence[Line]) -> int | None:

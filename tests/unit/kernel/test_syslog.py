@@ -78,6 +78,38 @@ def test_a_line_is_read_as_this_kernel_writes_it(line: str, expected: Line) -> N
     assert parse(f"{line}\n".encode()) == [expected]
 
 
+@pytest.mark.parametrize(
+    "words", ["[    9.000000] y", "[    T9] y", "[    9.000000][    T9] y", "[    9.000000]y"]
+)
+@pytest.mark.parametrize(
+    ("before", "time_us"),
+    [("", None), ("[    1.000002] ", 1_000_002), ("[    T1] ", None), ("[    1.000002][    T1] ", 1_000_002)],
+    ids=["nothing", "a time", "a task", "a time and a task"],
+)
+def test_what_stands_before_texts_is_the_same_for_all_of_them(
+    words: str, before: str, time_us: int | None
+) -> None:
+    """The kernel decides for a whole reading: what a text begins with beyond that are words of strangers."""
+    content = f"<3>{before}tmpfs: Unknown parameter 'x\n<3>{before}{words}\n<12>{before}of a program\n"
+
+    assert parse(content.encode()) == [
+        Line(time_us, "tmpfs: Unknown parameter 'x"),
+        Line(time_us, words),
+    ]
+
+
+@pytest.mark.parametrize("rest", ["1.000002] text", "] text", ">[    1.000002] text", "[    1.000002] text"])
+def test_a_first_line_that_was_cut_off_takes_the_times_of_no_other(rest: str) -> None:
+    assert parse(f"{rest}\n<6>[    2.000000] next\n".encode()) == [Line(2_000_000, "next")]
+
+
+def test_digits_of_other_scripts_are_no_time() -> None:
+    one, zero = "\N{ARABIC-INDIC DIGIT ONE}", "\N{ARABIC-INDIC DIGIT ZERO}"
+    text = f"[    {one}.{6 * zero}] text"
+
+    assert parse(f"<6>{text}\n".encode()) == [Line(None, text)]
+
+
 @pytest.mark.parametrize("level", [8, 12, 30, 191])
 def test_what_a_program_writes_into_the_log_is_left_out(level: int) -> None:
     assert parse(f"<{level}>[    1.000000] {FORGED}\n<3>[    2.000000] real\n".encode()) == [
@@ -263,7 +295,9 @@ def test_two_equal_ends_in_a_log_without_times_are_two() -> None:
     ],
 )
 def test_the_first_look_says_what_was_lost_before_it(first: str, lost: int | None) -> None:
-    assert Syslog(Ring(first, DISABLED).read).look().lost_before_us == lost
+    log = Ring(first, *([DISABLED] if "000000]" in first else without_times([DISABLED])))
+
+    assert Syslog(log.read).look().lost_before_us == lost
 
 
 def test_a_log_that_was_cleared_is_not_whole_and_goes_on_from_there() -> None:

@@ -294,10 +294,22 @@ def timeless(lines: list[str]) -> list[str]:
     return [re.sub(r"\[ *[0-9.]+\] ", "", line, count=1) for line in lines]
 
 
-def test_an_end_is_told_once_when_somebody_switches_the_times_of_the_log(node: Node) -> None:
-    """`printk.time` changes how every line is shown, the old ones as well."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[    1.000000] y",
+        "[    1.000000][    T1] y",
+        "[    T1] y",
+        "[T1] y",
+        "[    1.000000]",
+        " [    1.000000] y",
+    ],
+)
+def test_an_end_is_told_once_when_somebody_switches_the_times_of_the_log(node: Node, words: str) -> None:
+    """`printk.time` changes how every line is shown, the old ones as well, but none of their words."""
     node.log += [f"<6>[{second:5d}.000000] usb {second}: new device" for second in range(1, 9)]
     node.log += ended(10)
+    node.log += [f"<3>[   11.000000] {line}" for line in ("tmpfs: Unknown parameter 'x", words)]
     assert node.ends() == [("mini", 1)]
 
     with_times, node.log = node.log, timeless([*node.log, *ended(20)])
