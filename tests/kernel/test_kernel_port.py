@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.base import polling
 from rig.base.processes import Process
 from rig.guest import schedext, schedulers
 from rig.guest.kernel_contract import TIMEOUT_S, KernelContract
@@ -27,11 +28,18 @@ class MachineOfGuest:
         self.kernel = ThisKernel(Path("/"))
         self._launcher = launcher
         self._started: dict[int, Process] = {}
+        self._names: dict[int, str] = {}
 
     def begin(self, scheduler: str) -> int:
         process = self._launcher.start(scheduler)
-        self._started[process.pid] = process
+        self._started[process.pid], self._names[process.pid] = process, scheduler
         return process.pid
+
+    def command(self, pid: int) -> str:
+        """As soon as it is its own: what leashes it to this process comes before."""
+        file, program = Path(f"/proc/{pid}/cmdline"), str(schedulers.binary(self._names[pid]))
+        polling.until(lambda: file.read_text() == f"{program}\0", f"{program} runs")
+        return program
 
     def has_ended(self, pid: int) -> bool:
         return self._started[pid].exit_code() is not None

@@ -47,6 +47,7 @@ class FakeKernel:
 
     def __init__(self, note: Callable[[str], None] = lambda _: None) -> None:
         self.processes: dict[int, Process] = {}
+        self._began_us: dict[int, int] = {}
         self.clock = 0.0
         self.gaps: tuple[str, ...] = ()  # why nobody may look at all that is held
         self.refusal: Exception | None = None  # why nothing can be ejected
@@ -74,6 +75,7 @@ class FakeKernel:
     def spawn(self, pid: int, command: str, cgroup: str = "/user.slice") -> None:
         """A process begins; one of that number is another."""
         self.processes[pid] = Process(pid, (1,), command, (cgroup,))
+        self._began_us[pid] = self._time_us
 
     def end(self, pid: int) -> None:
         """A process ends, and with it what it holds."""
@@ -143,8 +145,12 @@ class FakeKernel:
     def life(self, pid: int | None) -> _Life:
         return _Life(self, self.processes.get(pid or 0))
 
-    def began_us(self, container: Container) -> int | None:  # noqa: ARG002 - all of its log is about it
-        return 0
+    def began_us(self, container: Container) -> int | None:
+        if container.pid in self.processes:
+            return self._began_us[container.pid]
+        return (
+            0 if container.started_at else None
+        )  # the runtime's clock is another: all of the log is about it
 
     def end_process(self, process: Process, *, grace_s: float) -> None:  # noqa: ARG002 - it ends at once
         holders = self._held().processes

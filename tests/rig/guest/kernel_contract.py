@@ -1,7 +1,13 @@
 """What a kernel behind the port promises, written once: for that of a guest, and for the fake of unit tests.
 
-A test module inherits `KernelContract` and has a fixture `machine`. What the fake does not have is not asked
-for here: the states between two others, pinned links, and several processes that share a link.
+A test module inherits `KernelContract` and has a fixture `machine`. Not asked for here are
+
+* the states between two others, and several processes that share a link: the fake does not have them
+* pinned links, which the fake has (`Hold.NOBODY` when it attaches) and no program of the rig makes:
+  `tests/kernel/test_ownership.py` proves what kernels do with them
+* a number that another process has got anew, which no guest gives at will: of `/proc`, it is shown by
+  `tests/unit/kernel/test_processes.py`, and of the fake by `tests/unit/schedctl/change/test_kernel_port.py`
+* how long the grace of `end_process` is: the fake's processes end at once
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from rig.guest import schedulers
+from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.owners import Owner, OwnerKind
 from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Process, Proof
@@ -23,6 +30,7 @@ from schedkit.schedctl.problems.problem import Problem
 T = TypeVar("T")
 TIMEOUT_S = 60  # by the kernel's own clock
 _POLL_S = 0.05
+_BEGINNING_S = 3  # more than a beginning may be told too early, as the clocks of a machine differ
 
 
 class Machine(Protocol):
@@ -34,6 +42,9 @@ class Machine(Protocol):
 
     def begin(self, scheduler: str) -> int:
         """Start one of the rig's programs, which attaches its scheduler a moment later; its number."""
+
+    def command(self, pid: int) -> str:
+        """Of a program that was started, as the port names it."""
 
     def has_ended(self, pid: int) -> bool:
         """Whether a program that was started is gone."""
@@ -133,9 +144,10 @@ class KernelContract:
         kernel, before = machine.kernel, attachments(machine.kernel)
         log_seq, began = kernel.log().last_seq, kernel.now()
 
-        with kernel.hearing(poll_s=_POLL_S) as wait:
+        with kernel.hearing(poll_s=TIMEOUT_S) as wait:  # whoever does not hear comes too late
             machine.begin("fifo")
             wait(TIMEOUT_S)
+        assert kernel.state().state is not State.DISABLED
         assert kernel.now() - began < TIMEOUT_S
         seen = await_attached(kernel, "fifo", attachments_before=before)
 
@@ -160,6 +172,22 @@ class KernelContract:
         assert first.events
         assert all(later.events[name] >= count for name, count in first.events.items())
         assert later._replace(events={}) == first._replace(events={})
+
+    def test_a_program_began_before_its_scheduler_was_attached_and_after_what_was_there_earlier(
+        self, machine: Machine
+    ) -> None:
+        kernel, log_seq = machine.kernel, machine.kernel.log().last_seq
+        machine.kill(attach(machine, "fifo"))
+        await_disabled(kernel)
+        kernel.sleep(_BEGINNING_S)
+
+        pid = attach(machine, "fifo")
+
+        began_us = kernel.began_us(Container("c1", "fifo", "podman", ContainerState.RUNNING, pid))
+        assert began_us is not None
+        logged = until(kernel, lambda: kernel.log(after_seq=log_seq).attachments[1:], "the log tells both")
+        assert end_told(kernel, log_seq).time_us < began_us <= logged[0].time_us
+        assert kernel.began_us(Container("c2", "gone", "podman", ContainerState.EXITED)) is None
 
     # Who holds it, and ends it
 
@@ -186,6 +214,14 @@ class KernelContract:
         kernel.end_process(seen.proof.process, grace_s=TIMEOUT_S)  # it may be gone already
 
     def test_a_process_that_holds_nothing_is_not_ended(self, machine: Machine) -> None:
+        """Its number may be that of a holder which is gone, also where both run the same program."""
+        pid = machine.begin("slow")
+
+        machine.kernel.end_process(Process(pid, command=machine.command(pid)), grace_s=TIMEOUT_S)
+
+        assert (machine.has_ended(pid), machine.kernel.life(pid).is_going_on) == (False, True)
+
+    def test_a_holder_is_not_ended_in_place_of_another_process(self, machine: Machine) -> None:
         """Its number may be that of a holder which is gone."""
         pid = attach(machine, "fifo")
 
@@ -216,6 +252,9 @@ class KernelContract:
     def test_an_orphan_is_ejected_in_order_and_leaves_nothing(self, machine: Machine) -> None:
         kernel = machine.kernel
         pid, log_seq = attach(machine, "orphan"), kernel.log().last_seq
+        assert holder(kernel) == (Hold.MAP, pid)
+        with pytest.raises(Problem, match="a process may hold it"):
+            kernel.eject(is_blind=False)
         assert holder(kernel) == (Hold.MAP, pid)
         machine.kill(pid)
         assert holder(kernel) == (Hold.NOBODY, None)
@@ -251,11 +290,14 @@ class KernelContract:
         self, machine: Machine
     ) -> None:
         kernel, before = machine.kernel, attachments(machine.kernel)
-        pid, log_seq = attach(machine, "staller"), kernel.log().last_seq
+        log_seq = kernel.log().last_seq
+        pid = attach(machine, "staller")
+        (attached,) = until(kernel, lambda: kernel.log(after_seq=log_seq).attachments, "the log tells it")
 
         machine.stall(pid)
 
         end = end_told(kernel, log_seq)
+        assert 0 < attached.time_us < end.time_us
         assert (end.ops, end.kind, end.is_failure) == ("rig_staller", ExitKind.ERROR_STALL, True)
         assert "failed to run for" in end.message
         await_disabled(kernel)

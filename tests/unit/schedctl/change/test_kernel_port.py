@@ -27,6 +27,9 @@ class MachineInMemory:
         self.kernel.after(_ATTACHING_S, lambda: self.kernel.attach(pid, ops_of(scheduler), hold))
         return pid
 
+    def command(self, pid: int) -> str:
+        return self.kernel.processes[pid].command
+
     def has_ended(self, pid: int) -> bool:
         return pid not in self.kernel.processes
 
@@ -47,3 +50,13 @@ def machine() -> MachineInMemory:
 
 class TestFakeKernel(KernelContract):
     """All of the contract."""
+
+
+def test_another_process_with_the_same_number_is_not_the_same_life(machine: MachineInMemory) -> None:
+    """As `tests/unit/kernel/test_processes.py` shows it of `/proc`."""
+    pid = machine.begin("fifo")
+    life = machine.kernel.life(pid)
+
+    machine.kernel.spawn(pid, "fifo")
+
+    assert (life.is_going_on, machine.kernel.life(pid).is_going_on) == (False, True)

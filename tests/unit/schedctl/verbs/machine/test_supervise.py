@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -25,6 +26,7 @@ from schedkit.schedctl.verbs.machine import supervise
 from schedkit.schedctl.verbs.machine.supervise import Supervision
 
 ID, PID = "ab" * 32, 7
+STARTED_AT = dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC)
 SILENT = SilentError("Podman does not answer", "look after it")
 
 
@@ -34,7 +36,8 @@ class Machine:
     def __init__(self) -> None:
         self.kernel = FakeKernel()
         self.runtime = FakeRuntime(began=self.kernel.began, ended=self.kernel.ended)
-        self.runtime.have(Container(ID, "fifo", "podman", ContainerState.EXITED, exit=Exit(0)), program())
+        ended = Container(ID, "fifo", "podman", ContainerState.EXITED, started_at=STARTED_AT, exit=Exit(0))
+        self.runtime.have(ended, program())
 
     def run(self, hold: Hold = Hold.LINK) -> None:
         """Its program runs, and the kernel its scheduler."""
