@@ -18,7 +18,7 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
 from schedkit.model.report.condition_checks import ACCEPTED, DEPLOYED, PROGRESSING, Situation, first
 from schedkit.model.report.fleet import Fleet
-from schedkit.model.report.ready_checks import readiness
+from schedkit.model.report.ready_checks import ready_finding
 from schedkit.model.trust.rules import Rules, unused_settings_remark
 
 MAX_WORST_NODES = 5
@@ -52,7 +52,7 @@ def _findings(situation: Situation) -> tuple[tuple[ConditionType, Finding], ...]
         (ConditionType.VERIFIED, situation.decision.vetted.verified),
         (ConditionType.DEPLOYED, deployed),
         (ConditionType.PROGRESSING, first(PROGRESSING, situation)),
-        (ConditionType.READY, readiness(situation, deployed)),
+        (ConditionType.READY, ready_finding(situation, deployed)),
     )
 
 
