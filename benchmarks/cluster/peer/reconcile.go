@@ -132,10 +132,10 @@ func computeStatus(
 	schedExt *SchedExt, daemonSet *appsv1.DaemonSet, pods []corev1.Pod, proved proof, now time.Time,
 ) (SchedExtStatus, time.Duration) {
 	seen := daemonSet.Generation > 0 && daemonSet.Status.ObservedGeneration >= daemonSet.Generation
-	counts, youngest := countNodes(daemonSet, pods)
+	counts, late := countNodes(daemonSet, pods, now)
 	counts.Attached, counts.Updated = proved.attached, proved.attached
 	counts.Unknown -= proved.attached
-	again := max(0, youngest.Add(settling).Sub(now))
+	again := max(0, late.youngest.Add(settling).Sub(now))
 	status := SchedExtStatus{
 		ObservedGeneration: schedExt.Generation,
 		Nodes:              &counts,
@@ -144,28 +144,64 @@ func computeStatus(
 	if len(pods) > 0 {
 		status.Image = runningImage(pods[0])
 	}
-	for _, each := range conditions(seen, counts, proved, again > 0) {
+	for _, each := range conditions(seen, counts, proved, late) {
 		each.ObservedGeneration = schedExt.Generation
 		meta.SetStatusCondition(&status.Conditions, each)
 	}
 	return status, again
 }
 
-func countNodes(daemonSet *appsv1.DaemonSet, pods []corev1.Pod) (counts NodeCounts, youngest time.Time) {
+// latecomers are the pods that do not run, or not for long enough.
+type latecomers struct {
+	youngest time.Time
+	settling int
+	absent   int // pods that are still to be created
+	starting bool
+	node     string // the first by name on which a pod is being started
+	doing    string
+}
+
+func countNodes(daemonSet *appsv1.DaemonSet, pods []corev1.Pod, now time.Time) (counts NodeCounts, late latecomers) {
 	counts.Desired = max(int(daemonSet.Status.DesiredNumberScheduled), len(pods))
-	for _, pod := range pods {
-		for _, container := range pod.Status.ContainerStatuses {
-			if container.State.Running == nil {
-				continue
-			}
-			counts.Unknown, counts.PodsReady = counts.Unknown+1, counts.PodsReady+1
-			if began := container.State.Running.StartedAt.Time; began.After(youngest) {
-				youngest = began
-			}
+	late.absent = counts.Desired - len(pods)
+	for i := range pods {
+		began := runningSince(&pods[i])
+		if began.IsZero() {
+			late.start(&pods[i])
+			continue
+		}
+		counts.Unknown, counts.PodsReady = counts.Unknown+1, counts.PodsReady+1
+		if began.After(late.youngest) {
+			late.youngest = began
+		}
+		if began.Add(settling).After(now) {
+			late.settling++
 		}
 	}
 	counts.Starting = counts.Desired - counts.Unknown
-	return counts, youngest
+	return counts, late
+}
+
+func (late *latecomers) start(pod *corev1.Pod) {
+	if late.starting && late.node <= pod.Spec.NodeName {
+		return
+	}
+	late.starting, late.node, late.doing = true, pod.Spec.NodeName, ""
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.State.Waiting != nil && container.State.Waiting.Reason != "" {
+			late.doing = " (" + container.State.Waiting.Reason + ")"
+		}
+	}
+}
+
+// runningSince is zero for a pod that does not run.
+func runningSince(pod *corev1.Pod) (began time.Time) {
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.State.Running != nil {
+			began = container.State.Running.StartedAt.Time
+		}
+	}
+	return began
 }
 
 func runningImage(pod corev1.Pod) string {
@@ -181,14 +217,14 @@ func runningImage(pod corev1.Pod) string {
 	return ""
 }
 
-func conditions(seen bool, counts NodeCounts, proved proof, young bool) []metav1.Condition {
+func conditions(seen bool, counts NodeCounts, proved proof, late latecomers) []metav1.Condition {
 	ready := condition("Ready", metav1.ConditionUnknown, "NoKernelReports",
 		"no node reports what its kernel runs")
 	if proved.known { // the benchmark has no fleet of which only some kernels run it
-		words := fmt.Sprintf("the kernels of %d nodes run the scheduler", proved.attached)
+		words := fmt.Sprintf("the kernels of %s run the scheduler", nodesOf(proved.attached))
 		ready = condition("Ready", metav1.ConditionTrue, "Attached", words)
 	}
-	deployed, progressing := deployment(seen, counts, young)
+	deployed, progressing := deployment(seen, counts, late)
 	if deployed.Reason == "NoNodes" {
 		ready = condition("Ready", metav1.ConditionFalse, deployed.Reason, deployed.Message)
 	}
@@ -201,12 +237,12 @@ func conditions(seen bool, counts NodeCounts, proved proof, young bool) []metav1
 	}
 }
 
-func deployment(seen bool, counts NodeCounts, young bool) (deployed, progressing metav1.Condition) {
+func deployment(seen bool, counts NodeCounts, late latecomers) (deployed, progressing metav1.Condition) {
 	done := condition("Progressing", metav1.ConditionFalse, "UpToDate", "every pod is made from the current spec")
 	no := func(reason, message string) metav1.Condition {
 		return condition("Deployed", metav1.ConditionFalse, reason, message)
 	}
-	nodes := fmt.Sprintf("%d nodes", counts.Desired)
+	nodes := nodesOf(counts.Desired)
 	switch {
 	case !seen:
 		words := "the DaemonSet controller has not seen the last change yet"
@@ -215,11 +251,31 @@ func deployment(seen bool, counts NodeCounts, young bool) (deployed, progressing
 		return no("NoNodes", "no node matches nodeSelector, affinity and tolerations"), done
 	case counts.Starting > 0:
 		words := fmt.Sprintf("pods are being started on %d of %s", counts.Starting, nodes)
-		return no("PodStarting", words), condition("Progressing", metav1.ConditionTrue, "Starting", words)
-	case young:
-		return no("Settling", nodes+" still have to run for 30 s without a restart"), done
+		return no("PodStarting", late.words(counts.Starting, nodes)),
+			condition("Progressing", metav1.ConditionTrue, "Starting", words)
+	case late.settling > 0:
+		words := fmt.Sprintf("on %d of %s, pods still have to run for 30 s without a restart", late.settling, nodes)
+		return no("Settling", words), done
 	}
-	return condition("Deployed", metav1.ConditionTrue, "PodsSettled", "pods run on "+nodes), done
+	return condition("Deployed", metav1.ConditionTrue, "PodsSettled", fmt.Sprintf("pods run on %s", nodes)), done
+}
+
+// words are about the first node by name; a pod that is still to be created has none.
+func (late *latecomers) words(starting int, nodes string) string {
+	switch {
+	case late.absent > 0:
+		return fmt.Sprintf("%d of %s: the pod is about to be created", starting, nodes)
+	case late.node == "":
+		return fmt.Sprintf("%d of %s: the pod is being started%s", starting, nodes, late.doing)
+	}
+	return fmt.Sprintf("%d of %s, such as %s: the pod is being started%s", starting, nodes, late.node, late.doing)
+}
+
+func nodesOf(count int) string {
+	if count == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", count)
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

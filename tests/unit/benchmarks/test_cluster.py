@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -20,8 +21,12 @@ from benchmarks.cluster.processes import Memory
 from benchmarks.cluster.sizes import Sizes
 from benchmarks.cluster.targets import Results
 from benchmarks.outcomes import Outcome
+from rig.builders.observations import daemon_set, observation, pod, running, schedext, waiting
+from rig.builders.plans import plan
 from schedkit.model.api.daemonset import DaemonSet
+from schedkit.model.api.pods import Pod
 from schedkit.model.api.schedext import SchedExt
+from schedkit.model.report.plan import WriteStatus
 
 
 def convergence(who: str, daemon_sets_s: float, statuses_s: float) -> Convergence:
@@ -146,9 +151,38 @@ def test_the_peer_says_the_same_in_go() -> None:
     """Otherwise what it writes is called wrong, after minutes of building and measuring."""
     schedext, _ = decoded(Bodies("ns", "a", "group-1"), status=True)
     assert schedext.status is not None
-    peer = (Path(bench.__file__).parent / "peer" / "reconcile.go").read_text()
 
-    assert [each.message for each in schedext.status.conditions if f'"{each.message}"' not in peer] == []
+    assert [each.message for each in schedext.status.conditions if not peer_says(each.message)] == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "desired"),
+    [
+        pytest.param([pod("a", running()), pod("b", running())], 2, id="all run"),
+        pytest.param([pod("a", running())], 1, id="one runs"),
+        pytest.param([pod("a", running()), pod("b", running(3))], 2, id="one is young"),
+        pytest.param(
+            [pod("a", running()), pod("b", waiting("ContainerCreating"))], 2, id="one is being started"
+        ),
+        pytest.param([pod("a")], 1, id="one has a node alone"),
+        pytest.param([pod("a", running())], 2, id="one is about to be created"),
+        pytest.param([], 0, id="none is wanted"),
+    ],
+)
+def test_the_peer_says_the_same_of_a_fleet_on_its_way(pods: list[Pod], desired: int) -> None:
+    """Or it writes more often than ours, or more seldom."""
+    asked = schedext()
+    seen = observation(asked, *pods, daemon_set=daemon_set(asked, desired=desired))
+    (status,) = (each.status for each in plan(seen) if isinstance(each, WriteStatus))
+
+    assert [each.message for each in status.conditions if not peer_says(each.message)] == []
+
+
+def peer_says(message: str) -> bool:
+    """Whether some words of the peer's, which has numbers and names in them, become this message."""
+    source = (Path(bench.__file__).parent / "peer" / "reconcile.go").read_text()
+    words = (re.escape(each) for each in re.findall(r'"([^"\n]*)"', source) if len(each) > len("%d of %s"))
+    return any(re.fullmatch(each.replace("%d", r"\d+").replace("%s", ".*"), message) for each in words)
 
 
 def test_a_missing_status_is_not_right() -> None:
