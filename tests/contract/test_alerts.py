@@ -24,7 +24,7 @@ from rig.operator.fleetdays import (
     stuck_scheduler,
 )
 from schedkit.model.api.conditions import Reason
-from schedkit.model.report.node_checks import Bucket
+from schedkit.model.report.pod_checks import Bucket
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts/sked/files/alerts.yaml"

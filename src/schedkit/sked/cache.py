@@ -22,7 +22,7 @@ from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
 from schedkit.model.report.evidence import REPORT_LASTS, silence_reason
 from schedkit.model.report.fleet import last_refusal
-from schedkit.model.report.node_checks import running_since
+from schedkit.model.report.pod_checks import running_since
 from schedkit.model.report.sights import Sight, boot_of_another_report, is_attached, is_enabled
 from schedkit.sked.kinds import AGENT_PODS, DAEMON_SETS, EVENTS, NODES, PODS, REPORTS, SCHEDEXTS
 from schedkit.sked.since import Since, Wait

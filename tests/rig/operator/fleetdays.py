@@ -19,7 +19,7 @@ from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
 from schedkit.model.api.schedextnode import NodeOwnerKind
 from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.kernel_table import proved_state
-from schedkit.model.report.node_checks import Bucket, node_state
+from schedkit.model.report.pod_checks import Bucket, node_state
 from schedkit.model.report.sights import Sight
 
 SCRAPE_S = 30

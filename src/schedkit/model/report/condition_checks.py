@@ -15,7 +15,7 @@ from schedkit.model.deploy.plan import Decision
 from schedkit.model.deploy.render import LEGACY_LACKS
 from schedkit.model.deploy.stops import stop_of, words_of_stop
 from schedkit.model.report.fleet import Fleet
-from schedkit.model.report.node_checks import SETTLING, Bucket
+from schedkit.model.report.pod_checks import SETTLING, Bucket
 
 
 @dataclass(frozen=True, slots=True)

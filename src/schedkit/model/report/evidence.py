@@ -17,7 +17,7 @@ import msgspec
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportStatus
-from schedkit.model.report.node_checks import Bucket, NodeState, shortened
+from schedkit.model.report.pod_checks import Bucket, NodeState, shortened
 from schedkit.model.report.sights import Sight
 
 REPORT_LASTS = timedelta(minutes=2)  # after its agent stopped being ready

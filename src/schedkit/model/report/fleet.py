@@ -19,7 +19,7 @@ from schedkit.model.deploy.render import SECURITY
 from schedkit.model.deploy.stops import rests
 from schedkit.model.report.evidence import ProvedState, silence_reason
 from schedkit.model.report.kernel_table import proved_state, without_a_pod
-from schedkit.model.report.node_checks import Bucket, NodeState, node_state, shortened
+from schedkit.model.report.pod_checks import Bucket, NodeState, node_state, shortened
 from schedkit.model.report.sights import Sight
 
 # the DaemonSet controller tries again at least that often; an older event says nothing about now

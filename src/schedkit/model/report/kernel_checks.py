@@ -18,7 +18,7 @@ from schedkit.model.report.evidence import (
     distrust,
     proved,
 )
-from schedkit.model.report.node_checks import Bucket, shortened
+from schedkit.model.report.pod_checks import Bucket, shortened
 from schedkit.model.report.sights import EJECT, is_attached, is_enabled
 
 _SYSRQ, _RESTARTED_BY_KERNEL = 67, 66  # the kernel's numbers for ends

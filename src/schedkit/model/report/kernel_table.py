@@ -29,7 +29,7 @@ from schedkit.model.report.kernel_checks import (
     pod_is_broken,
     predecessor_still_runs,
 )
-from schedkit.model.report.node_checks import Bucket, NodeState
+from schedkit.model.report.pod_checks import Bucket, NodeState
 from schedkit.model.report.sights import Sight
 
 Check = Callable[[Evidence], ProvedState | None]

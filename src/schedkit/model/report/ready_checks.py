@@ -19,7 +19,7 @@ from schedkit.model.report.condition_checks import (
 )
 from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.fleet import by_severity
-from schedkit.model.report.node_checks import Bucket
+from schedkit.model.report.pod_checks import Bucket
 
 _PODS_MAY_RUN = frozenset({Reason.SETTLING, Reason.ROLLING_OUT, Reason.POD_STARTING})
 

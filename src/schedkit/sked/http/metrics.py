@@ -18,7 +18,7 @@ from schedkit import __version__
 from schedkit.kube.controller import Controller
 from schedkit.kube.resources import Key
 from schedkit.model.api.schedext import ConditionType, NodeCounts, SchedExt, SchedExtStatus
-from schedkit.model.report.node_checks import Bucket
+from schedkit.model.report.pod_checks import Bucket
 from schedkit.sked.cache import Cluster
 from schedkit.sked.trust.rules_folder import RuleFolder
 

@@ -55,7 +55,7 @@ from schedkit.schedctl.source.fetch import Fetchable
 from schedkit.schedctl.verbs.images import pull
 from schedkit.schedctl.verbs.machine import doctor, ps, reset, run, status, stop, switch
 from schedkit.schedctl.verbs.machine.launch import SchedulerRun
-from schedkit.schedctl.verbs.machine.status_shown import StatusShown
+from schedkit.schedctl.verbs.machine.status_schema import StatusShown
 from schedkit.schedctl.wiring import drivers, runtimes, socket_of
 
 GOLDEN = Path(__file__).parents[4] / "golden/schedctl"
