@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
 
 from schedkit.model.report.kernel_table import Row
-from schedkit.model.report.node_checks import Bucket
+from schedkit.model.report.pod_checks import Bucket
 from schedkit.sked.permissions import Permission
 
 _GROUP = re.compile(r"^    # ([A-Za-z, ]+)")

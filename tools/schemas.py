@@ -24,7 +24,7 @@ from schedkit.schedctl.verbs.machine.doctor import Diagnosis
 from schedkit.schedctl.verbs.machine.launch import SchedulerRun
 from schedkit.schedctl.verbs.machine.ps import Processes
 from schedkit.schedctl.verbs.machine.reset import SchedulerReset
-from schedkit.schedctl.verbs.machine.status_shown import StatusShown
+from schedkit.schedctl.verbs.machine.status_schema import StatusShown
 from schedkit.schedctl.verbs.machine.stop import ContainerStopped
 from schedkit.schedctl.verbs.machine.supervise import SupervisionEnded
 from schedkit.schedctl.verbs.machine.switch import SchedulerSwitched

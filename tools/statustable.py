@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from schedkit.model.host.status import RULES, Rule
+from schedkit.model.host.status_words import RULES, Rule
 
 _HEAD = "| kernel | owner | our containers | status | exit code | what it means | what to do |\n"
 

@@ -23,7 +23,7 @@ from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.owners import OwnerKind
 from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Proof, place_of
-from schedkit.model.host.status import Status, judge
+from schedkit.model.host.status_words import Status, judge
 from schedkit.model.kernel.log import ExitKind
 from schedkit.schedctl.change import eject
 

@@ -8,7 +8,7 @@ import pytest
 
 from schedkit.kernel import machine
 from schedkit.kernel.observation import observe
-from schedkit.model.host.status import judge
+from schedkit.model.host.status_words import judge
 from schedkit.model.kernel.sched_ext import State
 from schedkit.model.readiness.facts import Facts
 from schedkit.model.readiness.table import examine

@@ -17,7 +17,7 @@ from rig.runtimes.podman import Podman
 from schedkit.kernel.observation import observe
 from schedkit.model.host.containers import ContainerState
 from schedkit.model.host.owners import OwnerKind
-from schedkit.model.host.status import Status, judge
+from schedkit.model.host.status_words import Status, judge
 from schedkit.runtimes.containerd.client import Containerd as ContainerdRuntime
 from schedkit.runtimes.podman.client import Podman as PodmanRuntime
 from schedkit.runtimes.port import Runtime

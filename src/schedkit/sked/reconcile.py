@@ -49,8 +49,8 @@ from schedkit.model.deploy.plan import (
 from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.fleet import Fleet, Survey, survey
 from schedkit.model.report.kernel_checks import words_of_eject
-from schedkit.model.report.pod_checks import NodeState
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus, plan_report
+from schedkit.model.report.pod_checks import NodeState
 from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same
 from schedkit.sked.cache import AGENTS_NAME, AGENTS_NAMESPACE, Cluster
 from schedkit.sked.kinds import DAEMON_SETS, NODES, SCHEDEXTS

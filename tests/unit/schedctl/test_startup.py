@@ -58,7 +58,7 @@ def loaded_with(*names: str) -> set[str]:
 def test_a_status_needs_neither_runtimes_nor_times_to_wait_nor_the_types_of_its_schema() -> None:
     loaded = loaded_with("schedctl.main", "schedctl.verbs.machine.status", "schedctl.change.this_kernel")
 
-    unwanted = {"runtimes", "schedctl.settings.durations", "schedctl.verbs.machine.status_shown"}
+    unwanted = {"runtimes", "schedctl.settings.durations", "schedctl.verbs.machine.status_schema"}
     assert loaded & {f"schedkit.{name}" for name in unwanted} == set()
 
 

@@ -29,8 +29,8 @@ from schedkit.model.api.schedextnode import Eligibility, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.report.evidence import JOINING_LASTS
 from schedkit.model.report.fleet import survey
-from schedkit.model.report.pod_checks import Bucket
 from schedkit.model.report.plan import WriteStatus
+from schedkit.model.report.pod_checks import Bucket
 from schedkit.model.report.sights import Sight
 from schedkit.sked import cache
 from schedkit.sked.cache import Cluster

@@ -45,7 +45,7 @@ SAME_LAST_NAMES = {
     "processes": "kernel: reads them; model.host: the values",
     "show": "`schedctl catalog show` and `schedctl trust show`",
     "snapshot": "model.host: one look as a value; schedctl.change: takes it",
-    "status": "model.host: of a machine; model.report: of a SchedExt; schedctl.verbs: the verb",
+    "status": "model.report: of a SchedExt; schedctl.verbs: the verb `schedctl status`",
     "stop": "the verbs `schedctl stop` and `kubectl sked stop`",
     "table": "model.readiness: of checks; schedctl.settings: of settings",
     "transport": "kube: HTTP to the API server; oci.http: HTTP to registries",

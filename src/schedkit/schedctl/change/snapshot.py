@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from schedkit.model.host.containers import Container
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.status import should_wait
+from schedkit.model.host.status_words import should_wait
 from schedkit.schedctl.settings.table import DRIVERS
 
 if TYPE_CHECKING:

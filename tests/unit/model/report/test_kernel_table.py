@@ -37,8 +37,8 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
 from schedkit.model.report.evidence import Evidence, ProvedState
 from schedkit.model.report.kernel_table import TABLE, proved_state
-from schedkit.model.report.pod_checks import Bucket, node_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
+from schedkit.model.report.pod_checks import Bucket, node_state
 from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same
 
 

@@ -49,8 +49,8 @@ from schedkit.model.api.schedextnode import Eligibility, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
 from schedkit.model.deploy.verdicts import Distrusted, Undecided
-from schedkit.model.report.pod_checks import Bucket
 from schedkit.model.report.plan import RecordEvent, WriteStatus
+from schedkit.model.report.pod_checks import Bucket
 from schedkit.model.report.sights import Sight
 from schedkit.model.trust.rules import TrustMode, built_in_rules
 from schedkit.oci.policy.patterns import Re2Pattern

@@ -1,5 +1,5 @@
 """Verbs about what this machine runs.
 
-`launch`: what `run` and `switch` share. `eviction`: the flag that `switch` and `reset` share. `status_shown`:
-the answer of `status` as programs read it; `status_watch`: `status --watch`.
+`launch`: what `run` and `switch` share. `eviction`: the flag that `switch` and `reset` share.
+`status_schema`: the answer of `status` as programs read it; `status_watch`: `status --watch`.
 """

@@ -13,7 +13,7 @@ import click
 from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import Owner, OwnerKind
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.status import HostStatus, Status, judge
+from schedkit.model.host.status_words import HostStatus, Status, judge
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
@@ -23,7 +23,7 @@ from schedkit.schedctl.settings.table import Settings
 
 if TYPE_CHECKING:
     from schedkit.runtimes.port import Runtime
-    from schedkit.schedctl.verbs.machine.status_shown import (
+    from schedkit.schedctl.verbs.machine.status_schema import (
         KernelShown,
         LeftoverShown,
         OwnerShown,

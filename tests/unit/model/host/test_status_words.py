@@ -11,7 +11,7 @@ from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.owners import EJECT, Owner, OwnerKind, attribute, way_to_end
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.status import (
+from schedkit.model.host.status_words import (
     PATIENCE_S,
     RULES,
     Containers,
