@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,4 +51,4 @@ def test_the_embedded_root_is_as_old_as_the_release_it_is_from(tmp_path: Path) -
 
     assert found["source"] == f"sigstore {pinned['version']}"
     assert pinned["wheels"][0]["upload-time"].startswith(found["taken"])
-    assert root_files.embedded().origin == msgspec.convert(found, root_files.Origin)
+    assert dated_root.embedded().origin == msgspec.convert(found, dated_root.Origin)

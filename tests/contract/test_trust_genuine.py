@@ -18,7 +18,7 @@ from schedkit.model.images.references import Digest, Reference
 from schedkit.model.trust.policy import PUBLIC_LOG, Exactly, Identity, Rule, TrustPolicy
 from schedkit.model.trust.steps import Refusal, Step
 from schedkit.model.trust.verified import Verified
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
 from schedkit.oci.policy.patterns import parse_pattern
 from schedkit.oci.sigstore.bundles import parse_bundle
 from schedkit.oci.sigstore.trusted_root import TrustedRoot, parse_root
@@ -38,7 +38,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def root() -> TrustedRoot:
-    return parse_root(root_files.embedded().document)
+    return parse_root(dated_root.embedded().document)
 
 
 @pytest.fixture

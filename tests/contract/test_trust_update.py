@@ -29,8 +29,8 @@ from rig.base.certificates import Authority
 from rig.registries import hostile
 from rig.signatures.forging import Workshop
 from schedkit.oci.http.proxies import Proxies
-from schedkit.oci.policy import root_files
-from schedkit.oci.policy.root_files import current
+from schedkit.oci.policy import dated_root
+from schedkit.oci.policy.dated_root import current
 from schedkit.oci.policy.root_update import UpdateFailed, update
 from schedkit.oci.registry.download import Downloads
 from schedkit.oci.registry.host import Patience
@@ -117,7 +117,7 @@ def newer() -> bytes:
 
 
 def test_before_any_update_the_embedded_root_is_in_use(folder: Path) -> None:
-    assert current(folder).document == root_files.embedded().document
+    assert current(folder).document == dated_root.embedded().document
 
 
 def test_an_update_is_in_use_from_then_on(
@@ -209,7 +209,7 @@ def test_an_update_that_others_could_have_written_is_not_in_use(
 
     found = current(folder, source=url)
 
-    assert found.document == root_files.embedded().document
+    assert found.document == dated_root.embedded().document
     assert "chmod go-w" in str(found.warning(TODAY))
 
 
@@ -217,7 +217,7 @@ def test_an_update_older_than_the_package_is_not_in_use(
     repository: Repository, url: str, downloads: Downloads, folder: Path, newer: bytes
 ) -> None:
     repository.publish(newer)
-    embedded = root_files.embedded()
+    embedded = dated_root.embedded()
     before = embedded.origin.taken - dt.timedelta(days=1)
     update(folder, before, downloads, url=url, first_root=repository.first_root)
 

@@ -25,7 +25,7 @@ from schedkit.kube.controller import Activity, serve
 from schedkit.kube.events import Recorder
 from schedkit.kube.lease import Elector
 from schedkit.model.trust.rules import Rules, TrustMode
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
 from schedkit.sked.cache import Cluster
 from schedkit.sked.http import certificates
 from schedkit.sked.http.authorization import Gatekeeper
@@ -204,7 +204,7 @@ def old_root_warning(rules: Rules | None, today: dt.date) -> str | None:
     """What is to be said about the age of the operator's own root; None: nothing, or nobody asks it."""
     if rules is None or rules.mode is TrustMode.OFF or not rules.policy.asks_usual_root:
         return None
-    return root_files.embedded().warning(today, remedy=NEWER_ROOT)
+    return dated_root.embedded().warning(today, remedy=NEWER_ROOT)
 
 
 def _stop_on_signals() -> asyncio.Event:

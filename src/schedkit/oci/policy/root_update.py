@@ -14,8 +14,8 @@ import msgspec
 
 from schedkit.disk import guarded, whole
 from schedkit.oci.http.deadlines import within
-from schedkit.oci.policy import root_files
-from schedkit.oci.policy.root_files import MAX_ROOT, ORIGIN, SIGSTORE, TRUSTED_ROOT, DatedRoot, Origin
+from schedkit.oci.policy import dated_root
+from schedkit.oci.policy.dated_root import MAX_ROOT, ORIGIN, SIGSTORE, TRUSTED_ROOT, DatedRoot, Origin
 from schedkit.oci.registry.download import Downloads
 from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
 
@@ -39,7 +39,7 @@ def update(
     `first_root` is the TUF root of another Sigstore than the public one, for its `url`.
     """
     # an empty root is a mistake of whoever names it, and refused: it does not mean the public one
-    trusted = root_files.embedded_file("root.json") if first_root is None else first_root
+    trusted = dated_root.embedded_file("root.json") if first_root is None else first_root
     try:
         guarded.make_folder(folder)
         with within(_LONGEST_S):

@@ -14,7 +14,7 @@ import msgspec
 from schedkit.model.images.references import Reference
 from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_policy
 from schedkit.model.trust.verified import Verified
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
 from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.schedctl.settings.paths import data_folder, home
 
@@ -68,7 +68,7 @@ def read_trust(path: str | None) -> Trust:
     policy, origin = _read_policy(path) if path else default_policy(Re2Pattern), path or DEFAULT
     if policy.trusted_root is not None:
         return Trust(policy, origin, policy.trusted_root.content, policy.trusted_root.path, None)
-    usual, today = root_files.current(root_folder(os.environ)), datetime.now(UTC).date()
+    usual, today = dated_root.current(root_folder(os.environ)), datetime.now(UTC).date()
     warning = usual.warning(today)
     return Trust(
         policy,
@@ -100,6 +100,6 @@ def root_folder(environment: Mapping[str, str]) -> Path:
 
 def root_folder_of(environment: Mapping[str, str], url: str) -> Path:
     """Where it keeps the root of that Sigstore; each one's by itself, since no two trust the same."""
-    if url == root_files.SIGSTORE:
+    if url == dated_root.SIGSTORE:
         return root_folder(environment)
     return data_folder(environment) / "sigstores" / hashlib.sha256(url.encode()).hexdigest()[:16]

@@ -27,9 +27,9 @@ from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, U
 from schedkit.oci.http.deadlines import within
 from schedkit.oci.http.proxies import read_proxies
 from schedkit.oci.images.ports import Source
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
+from schedkit.oci.policy.dated_root import DatedRoot
 from schedkit.oci.policy.patterns import Re2Pattern, parse_pattern
-from schedkit.oci.policy.root_files import DatedRoot
 from schedkit.oci.registry.client import Registry, Settings
 from schedkit.oci.registry.host import Patience
 from schedkit.oci.registry.logins import CredentialFiles
@@ -139,9 +139,9 @@ def _verified(request: Request, source: Source, named: Reference, content: Conte
     from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root  # noqa: PLC0415 - as above
     from schedkit.oci.sigstore.verify import Image, verify  # noqa: PLC0415 - as above
 
-    policy, usual = _policy(request), root_files.embedded()
+    policy, usual = _policy(request), dated_root.embedded()
     try:
-        root = parse_root(root_files.document_for(policy, usual))
+        root = parse_root(dated_root.document_for(policy, usual))
         verified = verify(source, Image(named.repository, content), policy, root)
     except InvalidRoot as error:
         raise Refusal(Step.RULE, f"the trusted root cannot be used: {error}") from error

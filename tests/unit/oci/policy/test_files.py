@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rig.signatures.forging import Made, Recipe, Workshop
 from schedkit.model.trust.policy import InvalidPolicy
 from schedkit.model.trust.steps import Refusal
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
 from schedkit.oci.policy.files import check_policy, read_policy
 from schedkit.oci.sigstore import bundles, cosign2, statements
 from schedkit.oci.sigstore.trusted_root import InvalidRoot, parse_root
@@ -44,8 +44,8 @@ def made() -> Made:
     ("source", "days", "why"),
     [
         ("https://elsewhere.test", 0, "it is from 'https://elsewhere.test'"),
-        (root_files.SIGSTORE, 30, "is in the future"),
-        (root_files.SIGSTORE, 0, None),
+        (dated_root.SIGSTORE, 30, "is in the future"),
+        (dated_root.SIGSTORE, 0, None),
     ],
 )
 def test_only_a_root_of_the_public_sigstore_takes_its_place(
@@ -53,10 +53,10 @@ def test_only_a_root_of_the_public_sigstore_takes_its_place(
 ) -> None:
     folder, taken = tmp_path / "root", dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)
     folder.mkdir(mode=0o700)
-    (folder / root_files.TRUSTED_ROOT).write_bytes(b"another")
-    (folder / root_files.ORIGIN).write_text(json.dumps({"taken": taken.isoformat(), "source": source}))
+    (folder / dated_root.TRUSTED_ROOT).write_bytes(b"another")
+    (folder / dated_root.ORIGIN).write_text(json.dumps({"taken": taken.isoformat(), "source": source}))
 
-    found = root_files.current(folder)
+    found = dated_root.current(folder)
 
     assert (found.document == b"another") is (why is None)
     assert why is None or why in str(found.why_not_newer)
@@ -68,12 +68,12 @@ def test_an_updated_root_whose_origin_cannot_be_read_is_told_and_not_used(
 ) -> None:
     folder = tmp_path / "root"
     folder.mkdir(mode=0o700)
-    (folder / root_files.TRUSTED_ROOT).write_bytes(b"another")
-    (folder / root_files.ORIGIN).write_bytes(origin)
+    (folder / dated_root.TRUSTED_ROOT).write_bytes(b"another")
+    (folder / dated_root.ORIGIN).write_bytes(origin)
 
-    found = root_files.current(folder)
+    found = dated_root.current(folder)
 
-    assert found.document == root_files.embedded().document
+    assert found.document == dated_root.embedded().document
     assert "is not used" in str(found.why_not_newer)
 
 
@@ -85,7 +85,7 @@ def test_files_that_a_policy_names_are_found_beside_it(tmp_path: Path, made: Mad
     policy = read_policy(tmp_path / "policy.yaml")
 
     assert policy.rule.keys[0].content == made.public_key
-    assert root_files.document_for(policy, root_files.embedded()) == made.root
+    assert dated_root.document_for(policy, dated_root.embedded()) == made.root
     check_policy(policy)
 
 
@@ -165,7 +165,7 @@ def test_a_weak_key_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_embedded_root_knows_both_public_logs() -> None:
-    root = parse_root(root_files.embedded().document)
+    root = parse_root(dated_root.embedded().document)
 
     hosts = [log.host for log in root.logs_below("rekor.sigstore.dev")]
 
@@ -174,8 +174,8 @@ def test_the_embedded_root_knows_both_public_logs() -> None:
 
 
 def test_a_root_that_nobody_looked_after_is_warned_about() -> None:
-    embedded = root_files.embedded()
-    last_day = embedded.origin.taken + root_files.OLD_AFTER
+    embedded = dated_root.embedded()
+    last_day = embedded.origin.taken + dated_root.OLD_AFTER
 
     assert embedded.warning(last_day) is None
     assert "is 181 days old" in str(embedded.warning(last_day + dt.timedelta(days=1)))
@@ -257,7 +257,7 @@ def test_nobody_is_trusted_since_ever(
 
 def test_a_key_that_is_not_known_anywhere_in_a_root_is_named_and_refused() -> None:
     """A misspelt end would make an ended key good for ever."""
-    root = json.loads(root_files.embedded().document)
+    root = json.loads(dated_root.embedded().document)
     objects = {id(holder): holder for holder, _ in _places(root) if isinstance(holder, dict)}
 
     for holder in objects.values():

@@ -395,7 +395,7 @@ def test_verdicts_are_in_the_users_cache() -> None:
 def test_a_kept_verdict_is_found_without_loading_cryptography_or_yaml() -> None:
     """Either would take longer than everything else."""
     names = (
-        "schedkit.oci.policy.file_cache, schedkit.oci.policy.root_files, schedkit.oci.policy.verdict_cache"
+        "schedkit.oci.policy.file_cache, schedkit.oci.policy.dated_root, schedkit.oci.policy.verdict_cache"
     )
     program = f"import sys, {names}; sys.exit(not {{'cryptography', 'yaml'}}.isdisjoint(sys.modules))"
 

@@ -22,7 +22,7 @@ from schedkit.oci.errors import (
     Unreachable,
 )
 from schedkit.oci.images.digests import index_of
-from schedkit.oci.policy import root_files
+from schedkit.oci.policy import dated_root
 from schedkit.oci.policy.patterns import Re2Pattern
 from schedkit.sked.trust.messages import NEWER_ROOT, Request
 from schedkit.sked.trust.verifier_process import parts_of, told, with_age
@@ -72,7 +72,7 @@ def test_a_refusal_is_told_with_its_step() -> None:
     [(Step.LOG, 400, True), (Step.ISSUANCE, 400, True), (Step.SIGNER, 400, False), (Step.LOG, 10, False)],
 )
 def test_a_refusal_that_may_be_due_to_an_old_root_says_so(step: Step, days: int, has_hint: bool) -> None:
-    usual = root_files.embedded()
+    usual = dated_root.embedded()
     refusal = with_age(Refusal(step, "a stranger"), usual, usual.origin.taken + dt.timedelta(days))
 
     assert refusal.why.startswith("a stranger")
@@ -102,7 +102,7 @@ KEYS = {"keys": [{"path": "a.pub"}]}
 def test_the_age_of_the_operators_own_root_is_told_where_somebody_asks_it(
     document: object, is_told: bool
 ) -> None:
-    taken = root_files.embedded().origin.taken
+    taken = dated_root.embedded().origin.taken
     rules = parse_rules(document, str.encode, TrustMode.OFF, Re2Pattern)
 
     assert (old_root_warning(rules, taken + dt.timedelta(days=400)) is not None) is is_told

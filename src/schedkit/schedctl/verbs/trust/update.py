@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from schedkit.oci.policy import root_files, root_update
-from schedkit.oci.policy.root_files import DatedRoot
+from schedkit.oci.policy import dated_root, root_update
+from schedkit.oci.policy.dated_root import DatedRoot
 from schedkit.oci.policy.root_update import UpdateFailed
 from schedkit.schedctl.answers.answer import Answer, Fields, answering
 from schedkit.schedctl.answers.result import Result
@@ -31,7 +31,7 @@ class TrustUpdated(Result, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--url", default=root_files.SIGSTORE, show_default=True, help="TUF repository of a Sigstore.")
+@click.option("--url", default=dated_root.SIGSTORE, show_default=True, help="TUF repository of a Sigstore.")
 @click.option(
     "--root",
     "first_root",
@@ -48,7 +48,7 @@ def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
     policies that name its file.
     """
     folder = root_folder_of(os.environ, url)
-    before = root_files.current(folder, source=url)
+    before = dated_root.current(folder, source=url)
     today = datetime.now(UTC).date()
     known = first_root.read_bytes() if first_root else None
     try:
@@ -57,9 +57,9 @@ def command(settings: Settings, url: str, first_root: Path | None) -> Answer:
     except UpdateFailed as error:
         raise _not_refreshed(error) from error
     updated = _describe(before, now, folder)
-    file = folder / root_files.TRUSTED_ROOT
+    file = folder / dated_root.TRUSTED_ROOT
     elsewhere = f"this is not the public Sigstore: write `trustedRoot: {file}` into a policy to use it"
-    return Answer(updated, [_text(updated)], warnings=[] if url == root_files.SIGSTORE else [elsewhere])
+    return Answer(updated, [_text(updated)], warnings=[] if url == dated_root.SIGSTORE else [elsewhere])
 
 
 def _not_refreshed(error: UpdateFailed) -> Problem:
