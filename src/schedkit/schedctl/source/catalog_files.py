@@ -20,7 +20,7 @@ import schedkit
 from schedkit.disk import guarded, whole
 from schedkit.model.catalog import MAX_BYTES, Entries, InvalidCatalog, Layer, parse_catalog, render_catalog
 from schedkit.schedctl.problems.problem import Problem
-from schedkit.schedctl.settings.paths import data_folder
+from schedkit.schedctl.settings.user_folders import data_folder
 
 SHIPPED: Final = Path(schedkit.__file__).with_name("catalog.json")
 UPDATED: Final = "updated copy"

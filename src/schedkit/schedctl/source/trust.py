@@ -16,7 +16,7 @@ from schedkit.model.trust.policy import InvalidPolicy, TrustPolicy, default_poli
 from schedkit.model.trust.verified import Verified
 from schedkit.oci.policy import dated_root
 from schedkit.oci.policy.patterns import Re2Pattern
-from schedkit.schedctl.settings.paths import data_folder, home
+from schedkit.schedctl.settings.user_folders import data_folder, home
 
 if TYPE_CHECKING:
     from schedkit.model.images.content import Content
