@@ -9,7 +9,7 @@ from commandtree import Described, summary, tree
 
 from schedkit import __version__
 from schedkit.schedctl.problems.problem import MEANINGS
-from schedkit.schedctl.settings.files import SYSTEM
+from schedkit.schedctl.settings.config_files import SYSTEM
 from schedkit.schedctl.settings.table import SETTINGS
 
 FOLDER = Path("man")

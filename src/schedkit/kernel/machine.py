@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from schedkit.kernel import files, parsing, sysfs, types
+from schedkit.kernel import file_formats, files, sysfs, types
 from schedkit.model.readiness.facts import Config, KernelFacts
 
 TRACING = Path("sys/kernel/tracing")
@@ -23,8 +23,8 @@ def observe(root: Path) -> KernelFacts:
         btf=types.read(root / types.RUNNING),
         symbols=types.symbols(root),
         config=find_config(root, system.release),
-        capabilities=parsing.capabilities(files.text(root / "proc/self/status") or ""),
-        isolated_cpus=parsing.isolated_from_scheduling(files.text(root / "proc/cmdline") or ""),
+        capabilities=file_formats.capabilities(files.text(root / "proc/self/status") or ""),
+        isolated_cpus=file_formats.isolated_from_scheduling(files.text(root / "proc/cmdline") or ""),
         shows_tracing=shows_tracing(root),
     )
 
@@ -48,7 +48,7 @@ def describe(*, config: Path | None, btf: Path | None) -> KernelFacts:
         name for option, name in _ARCHITECTURES.items() if given and given.options.get(option) == "y"
     )
     return KernelFacts(
-        release=parsing.config_release(content),
+        release=file_formats.config_release(content),
         architecture=next(built_for, ""),
         config=given,
         btf=types.read(btf) if btf else None,
@@ -80,5 +80,5 @@ def find_config(root: Path, release: str) -> Config | None:
 
 def _parsed(content: bytes, path: str, *, is_found_by_libbpf: bool) -> Config | None:
     """None if there is nothing in it."""
-    options = parsing.config(content)
+    options = file_formats.config(content)
     return Config(options, path, is_found_by_libbpf) if options else None

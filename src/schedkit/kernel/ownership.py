@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from schedkit.kernel import files, parsing, pod_names, structops, watching
+from schedkit.kernel import file_formats, files, pod_names, structops, watching
 from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading
 from schedkit.model.host.processes import Process
 
@@ -91,7 +91,7 @@ def _scan(proc: Path) -> _Scan:
 def _pids(proc: Path) -> Iterator[int]:
     """One after the other: a list of all would be as long as somebody likes."""
     with os.scandir(proc) as entries:
-        yield from (pid for each in entries if (pid := parsing.number(each.name)) is not None)
+        yield from (pid for each in entries if (pid := file_formats.number(each.name)) is not None)
 
 
 def _look_into(scan: _Scan, pid: int, folder: str) -> None:
@@ -154,7 +154,7 @@ def describe(path: str) -> Mapping[str, str]:
     What is not told in the first lines is trouble: a process may have hidden its link behind locks.
     """
     text, is_whole = _beginning(path)
-    fields = parsing.fields(text)
+    fields = file_formats.fields(text)
     kind = next((name for name in fields if name not in _OF_EVERY_FILE), "")
     if not is_whole and not _is_told(kind, fields):
         raise OSError(errno.EFBIG, f"the kernel says too much about its open file {Path(path).name}")
@@ -181,7 +181,7 @@ def _beginning(path: str) -> tuple[str, bool]:
 
 
 def _take(scan: _Scan, pid: int, fields: Mapping[str, str]) -> None:
-    link_id = parsing.number(fields.get("link_id"))
+    link_id = file_formats.number(fields.get("link_id"))
     scan.link_ids.update(() if link_id is None else (link_id,))
     if (link := parse_link(pid, fields)) is not None:
         scan.links[link] = None
@@ -191,7 +191,7 @@ def _take(scan: _Scan, pid: int, fields: Mapping[str, str]) -> None:
 
 def parse_link(pid: int, fields: Mapping[str, str]) -> HeldLink | None:
     """The struct_ops link that a file of fdinfo describes; None if it is anything else."""
-    link_id, map_id = parsing.number(fields.get("link_id")), parsing.number(fields.get("map_id"))
+    link_id, map_id = file_formats.number(fields.get("link_id")), file_formats.number(fields.get("map_id"))
     if fields.get("link_type") != "struct_ops" or link_id is None or map_id is None:
         return None
     return HeldLink(pid, link_id, map_id)
@@ -199,7 +199,7 @@ def parse_link(pid: int, fields: Mapping[str, str]) -> HeldLink | None:
 
 def parse_map(pid: int, fields: Mapping[str, str]) -> HeldMap | None:
     """The struct_ops map that a file of fdinfo describes; None if it is anything else."""
-    map_id = parsing.number(fields.get("map_id"))
+    map_id = file_formats.number(fields.get("map_id"))
     if fields.get("map_type") != _STRUCT_OPS_MAP or map_id is None:
         return None
     return HeldMap(pid, map_id)
@@ -221,7 +221,7 @@ def _process(folder: Path) -> Process | None:
     status, cgroup = (files.text_unless_gone(folder / name) for name in ("status", "cgroup"))
     if status is None or cgroup is None:
         return None
-    fields = parsing.fields(status)
+    fields = file_formats.fields(status)
     words = (files.text(folder / "cmdline") or "").replace("\0", " ").strip()
     return Process(
         pid=int(folder.name),
@@ -247,7 +247,7 @@ def _ancestors(folder: Path) -> tuple[int, ...]:
         status = files.text_unless_gone(
             folder.with_name(str(pids[-1])) / "status" if pids else folder / "status"
         )
-        parent = parsing.number(parsing.fields(status or "").get("PPid"))
+        parent = file_formats.number(file_formats.fields(status or "").get("PPid"))
         if not parent or parent in pids:
             break
         pids.append(parent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from schedkit.kernel import files, parsing
+from schedkit.kernel import file_formats, files
 
 _BEGINNING = 19  # among what follows the name in /proc/PID/stat
 
@@ -33,4 +33,4 @@ def beginning(folder: Path) -> int | None:
     text = files.text(folder / "stat") or ""
     # a name may have spaces and brackets in it
     fields = text.rpartition(")")[2].split()
-    return parsing.number(fields[_BEGINNING]) if len(fields) > _BEGINNING else None
+    return file_formats.number(fields[_BEGINNING]) if len(fields) > _BEGINNING else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from schedkit.kernel import files, parsing
+from schedkit.kernel import file_formats, files
 from schedkit.model.kernel.sched_ext import KernelState, State
 
 _FOLDER = "sys/kernel/sched_ext"
@@ -30,15 +30,15 @@ def _signature(folder: Path) -> tuple[str | None, str | None]:
 
 def _read_once(folder: Path) -> KernelState:
     state, problem, is_readable = _read_state(folder)
-    switch_all = parsing.number(files.text(folder / "switch_all"))
+    switch_all = file_formats.number(files.text(folder / "switch_all"))
     return KernelState(
         state=state,
         ops=files.text(folder / "root/ops") or None,
-        enable_seq=parsing.number(files.text(folder / "enable_seq")),
+        enable_seq=file_formats.number(files.text(folder / "enable_seq")),
         switch_all=None if switch_all is None else bool(switch_all),
-        nr_rejected=parsing.number(files.text(folder / "nr_rejected")),
-        hotplug_seq=parsing.number(files.text(folder / "hotplug_seq")),
-        events=parsing.events(files.text(folder / "root/events") or ""),
+        nr_rejected=file_formats.number(files.text(folder / "nr_rejected")),
+        hotplug_seq=file_formats.number(files.text(folder / "hotplug_seq")),
+        events=file_formats.events(files.text(folder / "root/events") or ""),
         sub_schedulers=_sub_schedulers(folder / "root/sub"),
         problem=problem,
         is_readable=is_readable,
@@ -53,7 +53,7 @@ def _read_state(folder: Path) -> tuple[State, str, bool]:
     except OSError as error:
         state, problem = _without_state(folder, error)
         return state, problem, state is not State.UNKNOWN
-    state = parsing.state(text)
+    state = file_formats.state(text)
     is_known = state is not State.UNKNOWN
     problem = "" if is_known else f"{path} says {text.strip()[:64]!r}, which schedkit does not know"
     return state, problem, True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from schedkit.kernel import files, parsing
+from schedkit.kernel import file_formats, files
 from schedkit.model.kernel.btf import BtfReading, Layout, find_layouts, read_kfuncs
 
 RUNNING = "sys/kernel/btf/vmlinux"
@@ -27,4 +27,4 @@ def layouts(root: Path) -> tuple[Layout, ...]:
 
 def symbols(root: Path) -> frozenset[str]:
     """The functions of sched_ext for BPF that the running kernel has; none when it hides them."""
-    return parsing.kfunc_symbols(files.data(root / "proc/kallsyms", limit=_SYMBOLS_LIMIT) or b"")
+    return file_formats.kfunc_symbols(files.data(root / "proc/kallsyms", limit=_SYMBOLS_LIMIT) or b"")

@@ -33,7 +33,7 @@ SAME_LAST_NAMES = {
     "config": "kube.access: a kubeconfig; schedctl.verbs: the verb `schedctl config`",
     "containers": "model.host: a container as decisions see it; runtimes: what only runtimes say of one",
     "errors": "each package that talks to the outside has the errors of that",
-    "files": "kernel: small files of /proc and /sys; oci.policy: policies; schedctl.settings: config.toml",
+    "files": "kernel: small files of /proc and /sys; oci.policy: policies",
     "flags": "schedctl.settings: of `schedctl`; sked: of `sked`",
     "logs": "schedctl.verbs: the verb `schedctl logs`; sked: the manager's own log",
     "machine": "kernel: what this machine offers; schedctl.change: what a plan is performed on",

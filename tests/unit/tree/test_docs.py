@@ -12,7 +12,7 @@ from rig.consoles import Command, File, steps
 from schedkit.model.api.conditions import WARNINGS, Reason
 from schedkit.schedctl import wiring
 from schedkit.schedctl.main import VERBS
-from schedkit.schedctl.settings import files
+from schedkit.schedctl.settings import config_files
 from schedkit.schedctl.verbs.machine.switch import SchedulerSwitched
 from schedkit.sked.reconcile import LOOK_AGAIN_S
 
@@ -202,5 +202,5 @@ def test_the_page_about_removal_names_what_schedctl_and_its_unit_leave_behind() 
     removal = (ROOT / "docs/schedctl/install.md").read_text().partition("\n## Remove\n")[2]
     [cache] = re.findall("^CacheDirectory=(.+)$", unit, re.MULTILINE)
 
-    for place in (wiring.LOCK, files.SYSTEM.parent, Path("/var/cache") / cache):
+    for place in (wiring.LOCK, config_files.SYSTEM.parent, Path("/var/cache") / cache):
         assert f"`{place}`" in removal

@@ -1,5 +1,5 @@
 """What users may decide.
 
-`table` declares every setting once; `flags` and `files` follow from it. `durations` are times as users write
+`table` declares every setting once; `flags` and `config_files` follow. `durations` are times as users write
 them. `user_folders`: the home of whoever calls, and where `schedctl` keeps that user's data.
 """

@@ -11,7 +11,7 @@ import click
 from schedkit.schedctl.settings.table import SETTINGS, Setting
 
 if TYPE_CHECKING:
-    from schedkit.schedctl.settings.files import Configuration
+    from schedkit.schedctl.settings.config_files import Configuration
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -39,10 +39,10 @@ def configuration(ctx: click.Context) -> Configuration:
     """What the configuration files say, read once for each call; a file that cannot be used ends it."""
     if _CONFIGURATION not in ctx.meta:
         from schedkit.schedctl.problems.problem import telling_problems  # noqa: PLC0415 - as above
-        from schedkit.schedctl.settings import files  # noqa: PLC0415 - not for help
+        from schedkit.schedctl.settings import config_files  # noqa: PLC0415 - not for help
 
         with telling_problems():
-            ctx.meta[_CONFIGURATION] = files.read(files.places(os.environ))
+            ctx.meta[_CONFIGURATION] = config_files.read(config_files.places(os.environ))
     found: Configuration = ctx.meta[_CONFIGURATION]
     return found
 

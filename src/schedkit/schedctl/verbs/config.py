@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from schedkit.schedctl.answers.answer import Answer, Block, Table, answering
 from schedkit.schedctl.answers.result import Result
-from schedkit.schedctl.settings.files import Configuration
+from schedkit.schedctl.settings.config_files import Configuration
 from schedkit.schedctl.settings.flags import configuration, option
 from schedkit.schedctl.settings.table import SETTINGS, Setting
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schedkit.kernel import kmsg, ownership, parsing, uevents
+from schedkit.kernel import file_formats, kmsg, ownership, uevents
 from schedkit.model.kernel import btf
 from schedkit.model.kernel.capabilities import CAPABILITIES
 from schedkit.model.kernel.sched_ext import State, parse_version
@@ -36,23 +36,23 @@ ROOTS_POWERS = "Name:\tcat\nCapInh:\t0000000000000000\nCapEff:\t000001ffffffffff
 
 @pytest.mark.parametrize("word", ["disabled", "enabling", "enabled", "disabling"])
 def test_each_of_the_kernels_four_states_is_known(word: str) -> None:
-    assert parsing.state(f"{word}\n").value == word
+    assert file_formats.state(f"{word}\n").value == word
 
 
 @pytest.mark.parametrize("word", ["", "prepping", "absent", "unknown", "ENABLED", "enabled disabled"])
 def test_any_other_word_is_an_unknown_state(word: str) -> None:
-    assert parsing.state(word) is State.UNKNOWN
+    assert file_formats.state(word) is State.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("12\n", 12), ("0", 0), ("", None), ("-1", None), ("1 2", None), ("٣", None)]
 )
 def test_a_number_is_decimal_and_alone(text: str, expected: int | None) -> None:
-    assert parsing.number(text) == expected
+    assert file_formats.number(text) == expected
 
 
 def test_events_are_read_whatever_their_names() -> None:
-    assert parsing.events(EVENTS) == {
+    assert file_formats.events(EVENTS) == {
         "SCX_EV_SELECT_CPU_FALLBACK": 0,
         "SCX_EV_DISPATCH_KEEP_LAST": 17,
         "SCX_EV_BYPASS_DURATION": 108609293,
@@ -62,33 +62,33 @@ def test_events_are_read_whatever_their_names() -> None:
 
 @pytest.mark.parametrize("content", [CONFIG, gzip.compress(CONFIG)], ids=["plain", "packed"])
 def test_a_config_is_read_packed_or_not(content: bytes) -> None:
-    assert parsing.config(content) == {
+    assert file_formats.config(content) == {
         "BPF": "y",
         "OVERLAY_FS": "m",
         "LOCALVERSION": '"-cloud"',
         "SCHED_CLASS_EXT": "n",
     }
-    assert parsing.config_release(content) == "6.18.15"
+    assert file_formats.config_release(content) == "6.18.15"
 
 
 def test_a_config_that_unpacks_without_end_is_cut_off() -> None:
     bomb = gzip.compress(b"CONFIG_BPF=y\n" + b" " * (16 << 20))
 
-    assert parsing.config(bomb) == {"BPF": "y"}
+    assert file_formats.config(bomb) == {"BPF": "y"}
 
 
 def test_root_has_every_capability() -> None:
-    assert parsing.capabilities(ROOTS_POWERS) == frozenset(CAPABILITIES)
+    assert file_formats.capabilities(ROOTS_POWERS) == frozenset(CAPABILITIES)
 
 
 def test_a_bit_in_the_mask_is_one_capability() -> None:
     bpf_and_perfmon = "CapEff:\t000000c000000000\n"
 
-    assert parsing.capabilities(bpf_and_perfmon) == frozenset({"CAP_BPF", "CAP_PERFMON"})
+    assert file_formats.capabilities(bpf_and_perfmon) == frozenset({"CAP_BPF", "CAP_PERFMON"})
 
 
 def test_a_status_without_capabilities_says_nothing_about_them() -> None:
-    assert parsing.capabilities("Name:\tcat\n") is None
+    assert file_formats.capabilities("Name:\tcat\n") is None
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_status_without_capabilities_says_nothing_about_them() -> None:
     ],
 )
 def test_isolation_follows_the_kernels_reading_of_isolcpus(command_line: str, isolated: str) -> None:
-    assert parsing.isolated_from_scheduling(command_line) == isolated
+    assert file_formats.isolated_from_scheduling(command_line) == isolated
 
 
 def test_symbols_are_the_functions_for_bpf_and_nothing_that_resembles_them() -> None:
@@ -117,7 +117,7 @@ def test_symbols_are_the_functions_for_bpf_and_nothing_that_resembles_them() -> 
 0000000000000000 t scx_bpf_module_function\t[module]
 0000000000000000 T schedule
 """
-    assert parsing.kfunc_symbols(listing) == {"scx_bpf_dsq_insert", "scx_bpf_now"}
+    assert file_formats.kfunc_symbols(listing) == {"scx_bpf_dsq_insert", "scx_bpf_now"}
 
 
 @pytest.mark.parametrize(
@@ -129,21 +129,21 @@ def test_a_release_begins_with_its_version(release: str, version: tuple[int, int
 
 
 TEXT_PARSERS: list[Callable[[str], object]] = [
-    parsing.state,
-    parsing.number,
-    parsing.events,
-    parsing.capabilities,
-    parsing.isolated_from_scheduling,
-    parsing.fields,
+    file_formats.state,
+    file_formats.number,
+    file_formats.events,
+    file_formats.capabilities,
+    file_formats.isolated_from_scheduling,
+    file_formats.fields,
     parse_version,
     ownership.parse_cgroups,
-    lambda text: ownership.parse_link(1, parsing.fields(text)),
-    lambda text: ownership.parse_map(1, parsing.fields(text)),
+    lambda text: ownership.parse_link(1, file_formats.fields(text)),
+    lambda text: ownership.parse_map(1, file_formats.fields(text)),
 ]
 BYTE_PARSERS: list[Callable[[bytes], object]] = [
-    parsing.config,
-    parsing.config_release,
-    parsing.kfunc_symbols,
+    file_formats.config,
+    file_formats.config_release,
+    file_formats.kfunc_symbols,
     lambda content: kmsg.interpret(kmsg.parse(content)),
     uevents.parse,
     btf.read_kfuncs,

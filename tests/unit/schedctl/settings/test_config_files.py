@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from schedkit.schedctl.main import main
 from schedkit.schedctl.problems.problem import Problem
-from schedkit.schedctl.settings import files
-from schedkit.schedctl.settings.files import parse, places, read
+from schedkit.schedctl.settings import config_files
+from schedkit.schedctl.settings.config_files import parse, places, read
 from schedkit.schedctl.settings.table import SETTINGS, Settings
 from schedkit.schedctl.verbs.config import ConfigShown
 
@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root obeys so few")
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """`schedctl` on a machine whose files are in `etc.toml` and in the user's `schedkit/config.toml`."""
-    monkeypatch.setattr(files, "SYSTEM", tmp_path / "etc.toml")
+    monkeypatch.setattr(config_files, "SYSTEM", tmp_path / "etc.toml")
     (tmp_path / "schedkit").mkdir()
 
     def run(*words: str, **environment: str) -> Result:
