@@ -18,7 +18,7 @@ from schedkit.kernel import observation, ownership
 from schedkit.kernel.syslog import Syslog
 from schedkit.kube.access import config
 from schedkit.kube.direct import DirectClient
-from schedkit.model.host.ownership import MapsReading, SchedulerMap
+from schedkit.model.host.holders import MapsReading, SchedulerMap
 from schedkit.sked.agent.identity import place_of_token
 from schedkit.sked.agent.process import Agent, AgentSettings
 from schedkit.sked.agent.reporter import Reporter

@@ -20,8 +20,8 @@ from rig.runtimes.podman import Podman
 from schedkit.kernel import kmsg, ownership, structops, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.holders import Leftovers, leftovers
 from schedkit.model.host.owners import OwnerKind
-from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Proof, place_of
 from schedkit.model.host.status_words import Status, judge
 from schedkit.model.kernel.log import ExitKind

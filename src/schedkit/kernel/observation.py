@@ -12,7 +12,7 @@ from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
 
 if TYPE_CHECKING:  # all that proving needs is imported only while a scheduler is attached
-    from schedkit.model.host.ownership import HeldObjects
+    from schedkit.model.host.holders import HeldObjects
 
 _LOOKS = 3
 
@@ -56,7 +56,7 @@ def _look(root: Path, gather: Callable[[Path], HeldObjects], *, is_thorough: boo
 
 
 def _prove(kernel: KernelState, held: HeldObjects) -> Proof:
-    from schedkit.model.host.ownership import prove  # noqa: PLC0415 - as above
+    from schedkit.model.host.holders import prove  # noqa: PLC0415 - as above
 
     return prove(kernel, held)
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from schedkit.kernel import file_formats, files, pod_names, structops, watching
-from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading
+from schedkit.model.host.holders import HeldLink, HeldMap, HeldObjects, MapsReading
 from schedkit.model.host.processes import Process
 
 _BPF_FILES = frozenset({"anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inode:bpf-map"})

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from schedkit.kernel import types
-from schedkit.model.host.ownership import MapsReading, SchedulerMap
+from schedkit.model.host.holders import MapsReading, SchedulerMap
 from schedkit.model.kernel.btf import Layout
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280, "s390x": 351, "ppc64le": 361}

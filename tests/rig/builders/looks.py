@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedkit.model.host.ownership import HeldLink, HeldObjects, SchedulerMap
+from schedkit.model.host.holders import HeldLink, HeldObjects, SchedulerMap
 from schedkit.model.host.processes import Process
 
 _SOME_LINK, _FIRST_MAP = 999, 1000

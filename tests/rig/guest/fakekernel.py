@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schedkit.model.host.containers import Container
-from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, SchedulerMap, prove
+from schedkit.model.host.holders import HeldLink, HeldMap, HeldObjects, SchedulerMap, prove
 from schedkit.model.host.processes import Hold, Process
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import REASONS, Attachment, Exit, ExitKind, LogReading

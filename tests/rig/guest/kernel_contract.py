@@ -19,8 +19,8 @@ import pytest
 
 from rig.guest import schedulers
 from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.holders import Leftovers, leftovers
 from schedkit.model.host.owners import Owner, OwnerKind
-from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.kernel.log import Exit, ExitKind
 from schedkit.model.kernel.sched_ext import KernelState, State

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel.observation import observe
-from schedkit.model.host.ownership import HeldLink, HeldObjects, SchedulerMap
+from schedkit.model.host.holders import HeldLink, HeldObjects, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.kernel.sched_ext import State
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import ownership, structops
-from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, MapsReading, SchedulerMap
+from schedkit.model.host.holders import HeldLink, HeldMap, HeldObjects, MapsReading, SchedulerMap
 from schedkit.model.host.processes import Process
 from schedkit.model.kernel.btf import Layout
 

@@ -39,7 +39,6 @@ SAME_LAST_NAMES = {
     "machine": "kernel: what this machine offers; schedctl.change: what a plan is performed on",
     "main": "the front door of each command",
     "observation": "kernel: one look at a machine; model.deploy: what a manager sees of a SchedExt",
-    "ownership": "kernel: gathers what processes hold; model.host: who owns the scheduler, by that",
     "plan": "model.deploy: of the DaemonSet; model.report: of the status",
     "probes": "sked.agent: of the agent, without a framework; sked.http: of the manager",
     "processes": "kernel: reads them; model.host: the values",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from schedkit.model.host.containers import Container
-from schedkit.model.host.ownership import SchedulerMap
+from schedkit.model.host.holders import SchedulerMap
 from schedkit.model.host.processes import Process
 from schedkit.model.host.snapshot import Snapshot
 

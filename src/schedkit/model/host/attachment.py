@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from schedkit.model.host.actions import Eject, Refused
 from schedkit.model.host.containers import Container
+from schedkit.model.host.holders import Leftovers, leftovers
 from schedkit.model.host.owners import EJECT, Owner, OwnerKind, attribute, way_to_end
-from schedkit.model.host.ownership import Leftovers, leftovers
 from schedkit.model.host.processes import Hold, is_in_container
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State

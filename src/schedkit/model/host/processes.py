@@ -1,4 +1,4 @@
-"""Who holds the attached scheduler, and where that process belongs. `ownership` says how it is proved."""
+"""Who holds the attached scheduler, and where that process belongs. `holders` says how it is proved."""
 
 from __future__ import annotations
 

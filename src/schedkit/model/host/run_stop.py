@@ -23,8 +23,8 @@ from schedkit.model.host.actions import (
 )
 from schedkit.model.host.attachment import left_behind
 from schedkit.model.host.containers import Container
+from schedkit.model.host.holders import Leftovers
 from schedkit.model.host.owners import EJECT, Owner, OwnerKind, way_to_end
-from schedkit.model.host.ownership import Leftovers
 from schedkit.model.host.processes import Process
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import State

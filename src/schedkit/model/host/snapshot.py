@@ -13,7 +13,7 @@ from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.kernel.sched_ext import KernelState
 
 if TYPE_CHECKING:  # `status` needs it only while a scheduler is attached
-    from schedkit.model.host.ownership import HeldObjects
+    from schedkit.model.host.holders import HeldObjects
 
 
 class Snapshot(NamedTuple):

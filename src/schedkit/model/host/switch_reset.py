@@ -34,8 +34,8 @@ from schedkit.model.host.actions import (
 )
 from schedkit.model.host.attachment import left_behind
 from schedkit.model.host.containers import Container
+from schedkit.model.host.holders import Leftovers
 from schedkit.model.host.owners import OwnerKind, way_to_end
-from schedkit.model.host.ownership import Leftovers
 from schedkit.model.host.processes import Process, Proof, is_in_container, place_of
 from schedkit.model.host.run_stop import (
     After,

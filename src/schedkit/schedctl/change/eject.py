@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from schedkit.kernel import observation, ownership, structops, sysfs
-from schedkit.model.host.ownership import SchedulerMap
+from schedkit.model.host.holders import SchedulerMap
 from schedkit.model.host.processes import Hold, Process
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import State

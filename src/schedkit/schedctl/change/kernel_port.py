@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from schedkit.model.host.containers import Container
-from schedkit.model.host.ownership import SchedulerMap
+from schedkit.model.host.holders import SchedulerMap
 from schedkit.model.host.processes import Process
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import LogReading

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from schedkit.model.host.containers import Container
-    from schedkit.model.host.ownership import SchedulerMap
+    from schedkit.model.host.holders import SchedulerMap
     from schedkit.model.host.processes import Process
     from schedkit.model.kernel.log import LogReading
     from schedkit.model.kernel.sched_ext import KernelState

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from schedkit.model.host.ownership import HeldLink, HeldMap, HeldObjects, SchedulerMap, leftovers, prove
+from schedkit.model.host.holders import HeldLink, HeldMap, HeldObjects, SchedulerMap, leftovers, prove
 from schedkit.model.host.processes import Hold, Place, Process, is_in_container, place_of, pod_named
 from schedkit.model.kernel.sched_ext import KernelState, State
 

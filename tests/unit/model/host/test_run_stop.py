@@ -31,8 +31,8 @@ from schedkit.model.host.attachment import (
     plan_ejection,
 )
 from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.holders import HeldObjects, Leftovers, SchedulerMap
 from schedkit.model.host.owners import Owner, OwnerKind
-from schedkit.model.host.ownership import HeldObjects, Leftovers, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.run_stop import After, choose, plan_run, plan_stop
 from schedkit.model.host.snapshot import Snapshot

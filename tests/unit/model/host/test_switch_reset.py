@@ -25,8 +25,8 @@ from schedkit.model.host.actions import (
     Unregister,
 )
 from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.holders import SchedulerMap
 from schedkit.model.host.labels import DIGEST, OPTIONS
-from schedkit.model.host.ownership import SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.run_stop import After, plan_run, plan_stop
 from schedkit.model.host.snapshot import Snapshot

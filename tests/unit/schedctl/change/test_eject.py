@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import structops
-from schedkit.model.host.ownership import MapsReading, SchedulerMap
+from schedkit.model.host.holders import MapsReading, SchedulerMap
 from schedkit.model.host.processes import Process
 from schedkit.schedctl.change import eject
 from schedkit.schedctl.problems.problem import Problem

@@ -11,7 +11,7 @@ import pytest
 from schedkit.kernel import observation, ownership
 from schedkit.kernel.syslog import Syslog
 from schedkit.model.api.schedextnode import NodeAgent, NodeKernel, NodeOwnerKind, SchedExtNodeStatus
-from schedkit.model.host.ownership import MapsReading, SchedulerMap
+from schedkit.model.host.holders import MapsReading, SchedulerMap
 from schedkit.model.node.report import Identity, report
 from schedkit.sked.agent.watcher import Watcher
 

@@ -25,8 +25,8 @@ from schedkit.kernel import ownership
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.host.actions import AwaitFree, Discard, Plan, Stop
 from schedkit.model.host.containers import Container, ContainerState, Exit
+from schedkit.model.host.holders import HeldLink, HeldObjects, SchedulerMap
 from schedkit.model.host.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
-from schedkit.model.host.ownership import HeldLink, HeldObjects, SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
