@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from schedkit.kernel import observation, ownership
+from schedkit.kernel import held_objects, observation
 from schedkit.kernel.syslog import Syslog
 from schedkit.kube.access import config
 from schedkit.kube.direct import DirectClient
@@ -90,7 +90,7 @@ async def _agent(node: Replayed, kernel: Kernel) -> Agent:
     connection = config.discover(Path(node.kubeconfig), context=None)
     place = place_of_token(await connection.credentials.token())
     reporter = Reporter(DirectClient(connection, "sked/bench agent"), place)
-    gather = partial(ownership.gather, maps=lambda _: _KNOWN)
+    gather = partial(held_objects.gather, maps=lambda _: _KNOWN)
     observe = partial(observation.observe, gather=gather)
     watcher = Watcher(kernel.root, Syslog(kernel.log), observe=observe)
     return Agent(AgentSettings(None, None, None, kernel.root), place, reporter, watcher)

@@ -17,7 +17,7 @@ from rig.guest import schedext, schedulers
 from rig.guest.schedext import Launcher
 from rig.runtimes import images
 from rig.runtimes.podman import Podman
-from schedkit.kernel import kmsg, ownership, structops, sysfs
+from schedkit.kernel import held_objects, kmsg, structops, sysfs
 from schedkit.kernel.observation import observe
 from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.holders import Leftovers, leftovers
@@ -60,7 +60,7 @@ def left_behind() -> list[int]:
 
 
 def remains() -> Leftovers:
-    return leftovers(sysfs.read(ROOT), ownership.gather(ROOT))
+    return leftovers(sysfs.read(ROOT), held_objects.gather(ROOT))
 
 
 def test_the_process_that_attached_is_the_owner(launcher: Launcher) -> None:

@@ -18,9 +18,9 @@ _LOOKS = 3
 
 
 def _gather(root: Path) -> HeldObjects:
-    from schedkit.kernel import ownership  # noqa: PLC0415 - as above
+    from schedkit.kernel import held_objects  # noqa: PLC0415 - as above
 
-    return ownership.gather(root)
+    return held_objects.gather(root)
 
 
 def observe(

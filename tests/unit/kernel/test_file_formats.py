@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schedkit.kernel import file_formats, kmsg, ownership, uevents
+from schedkit.kernel import file_formats, held_objects, kmsg, uevents
 from schedkit.model.kernel import btf
 from schedkit.model.kernel.capabilities import CAPABILITIES
 from schedkit.model.kernel.sched_ext import State, parse_version
@@ -136,9 +136,9 @@ TEXT_PARSERS: list[Callable[[str], object]] = [
     file_formats.isolated_from_scheduling,
     file_formats.fields,
     parse_version,
-    ownership.parse_cgroups,
-    lambda text: ownership.parse_link(1, file_formats.fields(text)),
-    lambda text: ownership.parse_map(1, file_formats.fields(text)),
+    held_objects.parse_cgroups,
+    lambda text: held_objects.parse_link(1, file_formats.fields(text)),
+    lambda text: held_objects.parse_map(1, file_formats.fields(text)),
 ]
 BYTE_PARSERS: list[Callable[[bytes], object]] = [
     file_formats.config,

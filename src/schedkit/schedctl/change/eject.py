@@ -7,7 +7,7 @@ import select
 import signal
 from pathlib import Path
 
-from schedkit.kernel import observation, ownership, structops, sysfs
+from schedkit.kernel import held_objects, observation, structops, sysfs
 from schedkit.model.host.holders import SchedulerMap
 from schedkit.model.host.processes import Hold, Process
 from schedkit.model.host.snapshot import Snapshot
@@ -40,7 +40,7 @@ def end_process(root: Path, process: Process, *, grace_s: float) -> None:
 
 
 def _still_holds(root: Path, process: Process) -> bool:
-    holders = ownership.gather(root).processes
+    holders = held_objects.gather(root).processes
     return any((each.pid, each.command) == (process.pid, process.command) for each in holders)
 
 

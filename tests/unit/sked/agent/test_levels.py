@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.kernel import observation, ownership
+from schedkit.kernel import held_objects, observation
 from schedkit.kernel.syslog import Syslog
 from schedkit.model.api.schedextnode import NodeAgent, NodeKernel, NodeOwnerKind, SchedExtNodeStatus
 from schedkit.model.host.holders import MapsReading, SchedulerMap
@@ -63,7 +63,7 @@ class Node:
                 raise PermissionError(errno.EPERM, "Operation not permitted")
             return LOG
 
-        gather = partial(ownership.gather, maps=lambda _: maps)
+        gather = partial(held_objects.gather, maps=lambda _: maps)
         watcher = Watcher(self.root, Syslog(read), observe=partial(observation.observe, gather=gather))
         return report(IDENTITY, watcher.look(), (), None)
 

@@ -217,7 +217,7 @@ def test_an_agent_at_work_has_imported_little(kernel: Kernel, store: ReportStore
     )
 
     imported = {name.partition(".")[0] for name in done.stdout.split()}
-    assert {"schedkit.kernel.ownership", "schedkit.sked.agent.watcher"} <= set(done.stdout.split())
+    assert {"schedkit.kernel.held_objects", "schedkit.sked.agent.watcher"} <= set(done.stdout.split())
     assert store.status("node-1")["state"] == "enabled"
     assert imported - set(sys.stdlib_module_names) <= MAY_IMPORT, imported
     assert imported.isdisjoint({"aiohttp", "structlog", "prometheus_client", "yaml", "cryptography"})

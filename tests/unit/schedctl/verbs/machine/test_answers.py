@@ -21,7 +21,7 @@ from rig.base import polling
 from rig.builders.looks import held
 from rig.runtimes.fakeruntime import FakeRuntime
 from rig.runtimes.image_contents import UNSIGNED
-from schedkit.kernel import ownership
+from schedkit.kernel import held_objects
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.host.actions import AwaitFree, Discard, Plan, Stop
 from schedkit.model.host.containers import Container, ContainerState, Exit
@@ -241,7 +241,7 @@ def test_one_look_walks_through_all_processes_once_at_most(
         seen.append(root)
         return found
 
-    monkeypatch.setattr(ownership, "gather", gather)  # BPF maps are for root alone
+    monkeypatch.setattr(held_objects, "gather", gather)  # BPF maps are for root alone
 
     look = snapshot.look(ThisKernel(tmp_path), {}, is_thorough=is_thorough)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.kernel import ownership, structops
+from schedkit.kernel import held_objects, structops
 from schedkit.model.host.holders import HeldLink, HeldMap, HeldObjects, MapsReading, SchedulerMap
 from schedkit.model.host.processes import Process
 from schedkit.model.kernel.btf import Layout
@@ -52,7 +52,7 @@ class Proc:
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(info)
 
     def gather(self, *schedulers: SchedulerMap, problem: str = "") -> HeldObjects:
-        return ownership.gather(self.root, maps=lambda _: MapsReading(schedulers, LINKS, problem))
+        return held_objects.gather(self.root, maps=lambda _: MapsReading(schedulers, LINKS, problem))
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_processes_that_are_hidden_are_a_gap(tmp_path: Path) -> None:
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
 
-    (gap,) = ownership.gather(tmp_path, maps=lambda _: MapsReading()).gaps
+    (gap,) = held_objects.gather(tmp_path, maps=lambda _: MapsReading()).gaps
     assert "hidden" in gap
 
 
@@ -256,7 +256,7 @@ def test_of_a_file_that_watches_thousands_of_others_the_beginning_is_read(tmp_pa
     path = described(tmp_path, FILE, *watched)
     tracemalloc.start()
     try:
-        assert ownership.describe(path) == {}
+        assert held_objects.describe(path) == {}
         assert tracemalloc.get_traced_memory()[1] < 200_000
     finally:
         tracemalloc.stop()
@@ -290,9 +290,9 @@ def test_a_link_that_is_hidden_behind_locks_is_a_gap(proc: Proc) -> None:
 @pytest.mark.parametrize("locks", [0, 1, 20])
 def test_a_link_with_some_locks_is_found(tmp_path: Path, locks: int) -> None:
     text = "".join(LOCK.format(number) for number in range(locks))
-    fields = ownership.describe(described(tmp_path, FILE, text, LINK.format(5, 13)))
+    fields = held_objects.describe(described(tmp_path, FILE, text, LINK.format(5, 13)))
 
-    assert ownership.parse_link(77, fields) == HeldLink(77, 5, 13)
+    assert held_objects.parse_link(77, fields) == HeldLink(77, 5, 13)
 
 
 @pytest.mark.parametrize("size", range(3950, 4150, 7))
@@ -300,26 +300,26 @@ def test_a_link_with_some_locks_is_found(tmp_path: Path, locks: int) -> None:
 def test_wherever_a_description_is_cut_off_nothing_is_hidden(tmp_path: Path, size: int, whole: str) -> None:
     path = described(tmp_path, FILE, f"lock:\t{'x' * (size - 80)}\n", whole)
     with suppress(OSError):  # that it could not be seen
-        fields = ownership.describe(path)
-        assert ownership.parse_link(7, fields) or ownership.parse_map(7, fields)
+        fields = held_objects.describe(path)
+        assert held_objects.parse_link(7, fields) or held_objects.parse_map(7, fields)
 
 
 def test_a_tracing_link_with_thousands_of_addresses_is_no_gap(tmp_path: Path) -> None:
     head = "link_type:\tkprobe_multi\nlink_id:\t9\nkprobe_cnt:\t9000\n"
     path = described(tmp_path, FILE, head, *(f"{each} ffffffff81000000 vfs_read\n" for each in range(9000)))
 
-    assert ownership.describe(path)["link_id"] == "9"
+    assert held_objects.describe(path)["link_id"] == "9"
 
 
 def test_words_that_a_program_chose_are_no_link(tmp_path: Path) -> None:
     """Rings show the names of their files."""
     path = described(tmp_path, FILE, "SqMask:\t0x7\nUserFiles:\t1\n    0: x\n", LINK.format(99, 13))
 
-    assert ownership.describe(path) == {}
+    assert held_objects.describe(path) == {}
 
 
 def test_more_open_files_than_can_be_looked_at_are_a_gap(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ownership, "_MAX_FILES_OF_ONE", 100)
+    monkeypatch.setattr(held_objects, "_MAX_FILES_OF_ONE", 100)
     proc.add(77, "scx_rusty")
     for number in range(100):
         proc.open(77, number, "/dev/null")
@@ -339,7 +339,7 @@ def test_what_is_more_than_can_be_looked_at_is_a_gap(
     for number in range(4):
         proc.open(77, number, "anon_inode:bpf_link", LINK.format(5, 13))
     assert proc.gather().gaps == ()
-    monkeypatch.setattr(ownership, limit, value)
+    monkeypatch.setattr(held_objects, limit, value)
 
     assert proc.gather().gaps == ("there are too many processes and open files to inspect them all",)
 
