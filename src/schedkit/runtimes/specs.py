@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from schedkit.model.trust.verified import Admission
 
-from schedkit.model.kernel.capabilities import least_privilege
+from schedkit.model.kernel.least_privilege import least_privilege
 
 # kept of one container's output; older output is dropped
 LOG_LIMIT_BYTES = 4 << 20

@@ -48,7 +48,7 @@ from schedkit.model.api.schedext import (
     SchedExtSpec,
     SecurityProfile,
 )
-from schedkit.model.kernel.capabilities import least_privilege
+from schedkit.model.kernel.least_privilege import least_privilege
 
 CONTAINER = "scx"
 MANAGED_BY = "managed-by"

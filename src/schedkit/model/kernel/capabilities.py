@@ -1,8 +1,6 @@
-"""The capabilities that a Linux process may have, and those that a scheduler needs."""
+"""The capabilities that a Linux process may have."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 # by number, as <linux/capability.h> counts them
 CAPABILITIES = tuple(
@@ -51,12 +49,3 @@ CAPABILITIES = tuple(
         "CHECKPOINT_RESTORE",
     ]
 )
-_NEEDED_BY_ALL = ("CAP_BPF", "CAP_PERFMON")
-
-
-def least_privilege(needs: Iterable[str] = ()) -> tuple[str, ...]:
-    """The capabilities of a scheduler with the least privilege, on a host and in a cluster.
-
-    `needs` are those that the catalog lists for it, with or without CAP_; a cluster is told of none.
-    """
-    return tuple(dict.fromkeys((*_NEEDED_BY_ALL, *(f"CAP_{each.removeprefix('CAP_')}" for each in needs))))

@@ -12,7 +12,7 @@ from schedkit.model.host import labels
 from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference
-from schedkit.model.kernel.capabilities import least_privilege
+from schedkit.model.kernel.least_privilege import least_privilege
 from schedkit.model.trust.verified import Admission, signer_of
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
 from schedkit.schedctl.problems.problem import Problem
