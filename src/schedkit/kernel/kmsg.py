@@ -1,34 +1,18 @@
-"""The kernel's log: how schedulers ended, in the kernel's own words. No file of sysfs keeps them."""
+"""The kernel's log as `/dev/kmsg` gives it, to root; what it says is told by `model.kernel.log`."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
-from schedkit.model.kernel.log import REASONS, Attachment, Exit, ExitKind, LogReading, Remark
+from schedkit.model.kernel.log import LogReading, Record, interpret, is_the_kernels_own
 
 _RECORD = re.compile(rb"^(\d{1,10}),(\d{1,18}),(\d{1,18})[^;\n]*;(.*)$", re.MULTILINE)
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
-_KERNEL, _FACILITY_SHIFT = 0, 3  # who writes into /dev/kmsg cannot pass for the kernel
-PREFIX = "sched_ext: "
-_ENABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" enabled', re.DOTALL)
-_DISABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" disabled \((?P<reason>.*)\)\s*', re.DOTALL)
-_MESSAGE_WITHIN = 32  # records: others may write into the log in between
 _READ_SIZE = 8192  # the kernel's limit for one record; a smaller buffer is refused
 _MAX_READS = 1 << 17  # of a record each; a ring buffer of 2 MiB holds a quarter of that
-
-
-class Record(NamedTuple):
-    """One message of the log."""
-
-    seq: int
-    time_us: int
-    text: str
 
 
 def read(root: Path, *, after_seq: int = -1) -> LogReading:
@@ -71,52 +55,10 @@ def parse(content: bytes) -> list[Record]:
     return [
         Record(int(seq), int(time_us), _unescaped(text))
         for priority, seq, time_us, text in _RECORD.findall(content)
-        if int(priority) >> _FACILITY_SHIFT == _KERNEL
+        if is_the_kernels_own(int(priority))
     ]
 
 
 def _unescaped(text: bytes) -> str:
     r"""The kernel writes line ends, and all that is not ASCII, as `\x0a`."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text).decode(errors="replace")
-
-
-def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
-    """What the records with later numbers say about sched_ext."""
-    own = [record for record in records if record.seq > after_seq and record.text.startswith(PREFIX)]
-    exits: list[Exit] = []
-    told: set[int] = set()  # records that are a part of an exit
-    for place, record in enumerate(own):
-        if found := _DISABLED.fullmatch(record.text):
-            message = _message(found["ops"], islice(own, place + 1, place + 1 + _MESSAGE_WITHIN))
-            told |= {record.seq} | ({message.seq} if message else set())
-            exits.append(_exit(found, record, message))
-    news = [(each, _ENABLED.match(each.text)) for each in own if each.seq not in told]
-    remarks = tuple(
-        Remark(each.text.removeprefix(PREFIX).strip(), each.seq, each.time_us)
-        for each, enabled in news
-        if not enabled
-    )
-    attachments = tuple(Attachment(found["ops"], each.seq, each.time_us) for each, found in news if found)
-    last_seq = max((record.seq for record in records), default=-1)
-    return LogReading(tuple(exits), remarks, last_seq, attachments=attachments)
-
-
-def is_about_a_change(text: str) -> bool:
-    """Whether a message is the kernel's about an attachment or an end: such a message has one line."""
-    return bool(_DISABLED.fullmatch(text) or _ENABLED.match(text))
-
-
-def _message(ops: str, following: Iterable[Record]) -> Record | None:
-    """The kernel's words about a failure; it has none about an ordinary end."""
-    for record in following:
-        if is_about_a_change(record.text):
-            return None
-        if record.text.startswith(f"{PREFIX}{ops}: "):
-            return record
-    return None
-
-
-def _exit(found: re.Match[str], record: Record, message: Record | None) -> Exit:
-    words = message.text.removeprefix(f"{PREFIX}{found['ops']}: ").strip() if message else ""
-    kind = REASONS.get(found["reason"], ExitKind.UNKNOWN)
-    return Exit(found["ops"], kind, found["reason"], words, record.seq, record.time_us)

@@ -13,9 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from schedkit.kernel import kmsg
-from schedkit.kernel.kmsg import Record
-from schedkit.model.kernel.log import LogReading
+from schedkit.model.kernel.log import (
+    PREFIX,
+    LogReading,
+    Record,
+    interpret,
+    is_about_a_change,
+    is_the_kernels_own,
+)
 
 _READ_ALL, _SIZE_BUFFER = 3, 10
 _TIME = r"\[ *(?P<seconds>\d{1,12})\.(?P<micros>\d{6})\]"
@@ -26,7 +31,6 @@ _FORMS = tuple(
     re.compile(rf"{before}(?P<text>.*)", re.ASCII)
     for before in (f"{_TIME}{_CALLER} ", f"{_TIME} ", f"{_CALLER} ", "")
 )
-_KERNEL_LEVELS = 8  # a program that writes into the log has a higher number before its lines
 _TAIL = 32 << 10  # bytes: what is looked at when nothing much is expected to have happened
 _MAX_SIZE = 8 << 20
 _KEPT_LINES = 400  # of the last look: the next one is laid over them
@@ -80,14 +84,14 @@ class Syslog:
         try:
             lines, lost_before_us = self._new_lines()
         except OSError as error:
-            return kmsg.interpret(tuple(self._records))._replace(
+            return interpret(tuple(self._records))._replace(
                 problem=f"the kernel's log cannot be read ({error.strerror}): CAP_SYSLOG is needed"
             )
         for record in assembled(lines):
-            if record.text.startswith(kmsg.PREFIX):
+            if record.text.startswith(PREFIX):
                 self._seq += 1
                 self._records.append(record._replace(seq=self._seq))
-        return kmsg.interpret(tuple(self._records))._replace(lost_before_us=lost_before_us)
+        return interpret(tuple(self._records))._replace(lost_before_us=lost_before_us)
 
     def _new_lines(self) -> tuple[Sequence[Line], int | None]:
         """The lines since the last look, and before which time others were lost; None: these are all."""
@@ -117,7 +121,7 @@ def parse(content: bytes) -> list[Line]:
     return [
         _line(rest)
         for each, rest in zip(lines, _in_one_form([each["rest"] for each in lines]), strict=True)
-        if rest and int(each["level"]) < _KERNEL_LEVELS
+        if rest and is_the_kernels_own(int(each["level"]))
     ]
 
 
@@ -176,7 +180,7 @@ def assembled(lines: Iterable[Line]) -> list[Record]:
     for time_us, text in lines:
         last = records[-1] if records else None
         goes_on = last is not None and time_us is not None and last.time_us == time_us
-        if last and goes_on and not kmsg.is_about_a_change(last.text):
+        if last and goes_on and not is_about_a_change(last.text):
             records[-1] = last._replace(text=f"{last.text}\n{text}")
         else:
             records.append(Record(0, time_us or 0, text))

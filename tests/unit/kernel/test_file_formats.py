@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schedkit.kernel import file_formats, held_objects, kmsg, uevents
 from schedkit.model.kernel import btf
 from schedkit.model.kernel.capabilities import CAPABILITIES
+from schedkit.model.kernel.log import interpret
 from schedkit.model.kernel.sched_ext import State, parse_version
 from schedkit.model.readiness import seccomp
 
@@ -144,7 +145,7 @@ BYTE_PARSERS: list[Callable[[bytes], object]] = [
     file_formats.config,
     file_formats.config_release,
     file_formats.kfunc_symbols,
-    lambda content: kmsg.interpret(kmsg.parse(content)),
+    lambda content: interpret(kmsg.parse(content)),
     uevents.parse,
     btf.read_kfuncs,
     btf.find_layouts,

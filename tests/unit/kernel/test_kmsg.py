@@ -14,6 +14,7 @@ from schedkit.model.kernel.log import (
     LogReading,
     exits_since,
     gap_us,
+    interpret,
     last_words,
     unwanted_exits,
 )
@@ -38,7 +39,7 @@ TWO_LINES = rb"""3,5,100,-;sched_ext: BPF scheduler "mini" disabled (runnable ta
 
 
 def read(content: bytes, *, after_seq: int = -1) -> LogReading:
-    return kmsg.interpret(kmsg.parse(content), after_seq=after_seq)
+    return interpret(kmsg.parse(content), after_seq=after_seq)
 
 
 def test_a_stall_is_read_with_the_kernels_words_about_it() -> None:

@@ -1,9 +1,22 @@
-"""How schedulers ended, and when they come and go, as the kernel tells it."""
+"""The kernel's log: how schedulers ended, in the kernel's own words. No file of sysfs keeps them.
+
+And its announcements when they come and go.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
+from itertools import islice
 from typing import NamedTuple
+
+PREFIX = "sched_ext: "
+_ENABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" enabled', re.DOTALL)
+_DISABLED = re.compile(r'sched_ext: BPF \S*scheduler "(?P<ops>.*)" disabled \((?P<reason>.*)\)\s*', re.DOTALL)
+_MESSAGE_WITHIN = 32  # records: others may write into the log in between
+_FACILITY_SHIFT = 3
+_KERNEL = 0  # who writes into /dev/kmsg cannot pass for the kernel
 
 
 class ExitKind(IntEnum):
@@ -31,6 +44,14 @@ REASONS = {
     "scx_bpf_error": ExitKind.ERROR_BPF,
     "runnable task stall": ExitKind.ERROR_STALL,
 }
+
+
+class Record(NamedTuple):
+    """One message of the log."""
+
+    seq: int
+    time_us: int
+    text: str
 
 
 class Exit(NamedTuple):
@@ -95,6 +116,53 @@ class Announcement(NamedTuple):
 
     change: Change
     ops: str | None  # None: 6.x kernels do not know it any more when a scheduler goes
+
+
+def is_the_kernels_own(priority: int) -> bool:
+    """Whether the kernel itself wrote a line of that number; a program of the machine has a higher one."""
+    return priority >> _FACILITY_SHIFT == _KERNEL
+
+
+def interpret(records: Sequence[Record], *, after_seq: int = -1) -> LogReading:
+    """What the records with later numbers say about sched_ext."""
+    own = [record for record in records if record.seq > after_seq and record.text.startswith(PREFIX)]
+    exits: list[Exit] = []
+    told: set[int] = set()  # records that are a part of an exit
+    for place, record in enumerate(own):
+        if found := _DISABLED.fullmatch(record.text):
+            message = _message(found["ops"], islice(own, place + 1, place + 1 + _MESSAGE_WITHIN))
+            told |= {record.seq} | ({message.seq} if message else set())
+            exits.append(_exit(found, record, message))
+    news = [(each, _ENABLED.match(each.text)) for each in own if each.seq not in told]
+    remarks = tuple(
+        Remark(each.text.removeprefix(PREFIX).strip(), each.seq, each.time_us)
+        for each, enabled in news
+        if not enabled
+    )
+    attachments = tuple(Attachment(found["ops"], each.seq, each.time_us) for each, found in news if found)
+    last_seq = max((record.seq for record in records), default=-1)
+    return LogReading(tuple(exits), remarks, last_seq, attachments=attachments)
+
+
+def is_about_a_change(text: str) -> bool:
+    """Whether a message is the kernel's about an attachment or an end: such a message has one line."""
+    return bool(_DISABLED.fullmatch(text) or _ENABLED.match(text))
+
+
+def _message(ops: str, following: Iterable[Record]) -> Record | None:
+    """The kernel's words about a failure; it has none about an ordinary end."""
+    for record in following:
+        if is_about_a_change(record.text):
+            return None
+        if record.text.startswith(f"{PREFIX}{ops}: "):
+            return record
+    return None
+
+
+def _exit(found: re.Match[str], record: Record, message: Record | None) -> Exit:
+    words = message.text.removeprefix(f"{PREFIX}{found['ops']}: ").strip() if message else ""
+    kind = REASONS.get(found["reason"], ExitKind.UNKNOWN)
+    return Exit(found["ops"], kind, found["reason"], words, record.seq, record.time_us)
 
 
 def last_words(log: LogReading, ops: str | None = None) -> str:
