@@ -15,7 +15,8 @@ from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.report.explanation import Evidence, Explanation, explain
 from schedkit.sked.kinds import NODES, PODS, SCHEDEXT_NODES
 from schedkit.sked.plugin.cluster import Cluster, connect
-from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, told_plainly
+from schedkit.sked.plugin.exit_codes import exit_code
+from schedkit.sked.plugin.printing import common, show, told_plainly
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ def command(node: str, kubeconfig: Path | None, context: str | None, output: str
     with told_plainly():
         found, is_known = _look(connect(kubeconfig, context), node)
     show(found, output, _lines(found))
-    sys.exit(LACKS_RIGHTS if found.missing_rights else 0 if is_known else FAILED)
+    sys.exit(exit_code(lacks_rights=bool(found.missing_rights), has_failed=not is_known))
 
 
 def _look(cluster: Cluster, name: str) -> tuple[Explanation, bool]:

@@ -13,8 +13,7 @@ import msgspec
 
 from schedkit.kube.errors import ConfigError, ForbiddenError, KubeError, UnavailableError
 from schedkit.model.api.conditions import legible
-
-FAILED, LACKS_RIGHTS = 1, 3  # exit codes
+from schedkit.sked.plugin.exit_codes import FAILED, LACKS_RIGHTS
 
 
 def common(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,7 +11,8 @@ import msgspec
 
 from schedkit.model.api.schedext import STOP_KEY
 from schedkit.sked.plugin.cluster import Cluster, connect
-from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, told_plainly
+from schedkit.sked.plugin.exit_codes import exit_code
+from schedkit.sked.plugin.printing import common, show, told_plainly
 from schedkit.sked.plugin.targets import Gaps, Target, annotate, chosen_targets, demand_targets, with_targets
 
 
@@ -42,7 +43,7 @@ def command(
         chosen = chosen_targets(cluster, names, namespace, is_all=is_all)
         found = _resume(cluster, [each for each in chosen if STOP_KEY in each.metadata.annotations])
     show(found, output, _lines(found))
-    sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.problems else 0)
+    sys.exit(exit_code(lacks_rights=bool(found.missing_rights), has_failed=bool(found.problems)))
 
 
 def _resume(cluster: Cluster, at_rest: list[Target]) -> Resumed:

@@ -20,7 +20,8 @@ from schedkit.model.deploy.stops import Stop
 from schedkit.model.report.stopping import Remaining, remaining, unwitnessed
 from schedkit.sked.kinds import DAEMON_SETS
 from schedkit.sked.plugin.cluster import Cluster, connect
-from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, common, show, tell, told_plainly
+from schedkit.sked.plugin.exit_codes import exit_code
+from schedkit.sked.plugin.printing import common, show, tell, told_plainly
 from schedkit.sked.plugin.targets import Gaps, Target, annotate, chosen_targets, demand_targets, with_targets
 
 _MANAGER_ANSWERS_S = 5.0
@@ -72,7 +73,8 @@ def command(
         chosen = chosen_targets(cluster, names, namespace, is_all=is_all)
         found = _stop(cluster, chosen, reason, timeout)
     show(found, output, _lines(found))
-    sys.exit(LACKS_RIGHTS if found.missing_rights else FAILED if found.remaining or found.problems else 0)
+    has_failed = bool(found.remaining or found.problems)
+    sys.exit(exit_code(lacks_rights=bool(found.missing_rights), has_failed=has_failed))
 
 
 def _stop(cluster: Cluster, chosen: list[Target], reason: str, timeout_s: float) -> Stopping:
