@@ -1,6 +1,6 @@
 """One machine: whose the attached scheduler is, what that means, and what to do to change it.
 
-All is decided from one look, a `snapshot`, with our `containers` in it and the `labels` that they carry.
+All is decided from one look, a `snapshot`, with our `containers` in it, and the labels that they carry.
 Whose: `processes` (who holds it, and where that process belongs), `holders` (how that is proved), `owners`
 (what it is called, and how it is ended). What it means: `status_words`, whose table `RULES` is all that
 `schedctl status` can say.

@@ -1,4 +1,4 @@
-"""A container of schedkit's: what its runtime says about it.
+"""A container of schedkit's: what its runtime says about it, and the labels that it carries.
 
 Every `schedctl status` imports this: named tuples are made five times as fast as dataclasses.
 """
@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from schedkit.model.host import labels
+# the labels that a container of ours carries, so that whoever finds it later knows what it is
+CATALOG_NAME_LABEL: Final = "org.schedkit.catalog-name"
+IMAGE_LABEL: Final = "org.schedkit.image"  # as it was asked for
+DIGEST_LABEL: Final = "org.schedkit.digest"  # what was resolved, and what signatures are about
+SIGNER_LABEL: Final = "org.schedkit.signer"  # absent: it was not verified
+POLICY_LABEL: Final = "org.schedkit.policy"
+OPTIONS_LABEL: Final = "org.schedkit.options"  # of `schedctl run`, and what they meant then, as JSON
 
 _SHORT_ID = 12  # characters
 _SIGNAL_BASE = 128  # a program that was killed ends with this and the signal's number
@@ -79,9 +85,9 @@ class Container(NamedTuple):
     @property
     def digest(self) -> str:
         """The image that was asked for when it was made; empty: another program made it."""
-        return self.labels.get(labels.DIGEST, "")
+        return self.labels.get(DIGEST_LABEL, "")
 
     @property
     def options(self) -> str:
         """The options that were asked for when it was made; empty: another program made it."""
-        return self.labels.get(labels.OPTIONS, "")
+        return self.labels.get(OPTIONS_LABEL, "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedkit.kernel import machine
-from schedkit.model.host import labels
+from schedkit.model.host import containers
 from schedkit.model.host.run_stop import After
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference
@@ -98,12 +98,12 @@ def describe(
     if order.least_privilege:
         options["capabilities"] = privileges(chosen).capabilities
     known = {
-        labels.CATALOG_NAME: chosen.listed.name if chosen.listed else None,
-        labels.IMAGE: str(chosen.reference),
-        labels.DIGEST: str(found.digest),
-        labels.SIGNER: signer,
-        labels.POLICY: policy,
-        labels.OPTIONS: json.dumps(options),
+        containers.CATALOG_NAME_LABEL: chosen.listed.name if chosen.listed else None,
+        containers.IMAGE_LABEL: str(chosen.reference),
+        containers.DIGEST_LABEL: str(found.digest),
+        containers.SIGNER_LABEL: signer,
+        containers.POLICY_LABEL: policy,
+        containers.OPTIONS_LABEL: json.dumps(options),
     }
     return {name: value for name, value in known.items() if value is not None}
 

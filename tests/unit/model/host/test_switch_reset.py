@@ -24,9 +24,8 @@ from schedkit.model.host.actions import (
     Stop,
     Unregister,
 )
-from schedkit.model.host.containers import Container, ContainerState
+from schedkit.model.host.containers import DIGEST_LABEL, OPTIONS_LABEL, Container, ContainerState
 from schedkit.model.host.holders import SchedulerMap
-from schedkit.model.host.labels import DIGEST, OPTIONS
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.run_stop import After, plan_run, plan_stop
 from schedkit.model.host.snapshot import Snapshot
@@ -41,7 +40,12 @@ from schedkit.model.host.switch_reset import (
 from schedkit.model.kernel.sched_ext import KernelState, State
 
 OURS = Container(
-    "ab" * 32, "fifo", "podman", ContainerState.RUNNING, 7, labels={DIGEST: "sha256:1", OPTIONS: "{}"}
+    "ab" * 32,
+    "fifo",
+    "podman",
+    ContainerState.RUNNING,
+    7,
+    labels={DIGEST_LABEL: "sha256:1", OPTIONS_LABEL: "{}"},
 )
 SECOND = Container("ef" * 32, "second", "podman", ContainerState.RUNNING, 8)
 DEAD = Container("cd" * 32, "old", "containerd", ContainerState.EXITED)

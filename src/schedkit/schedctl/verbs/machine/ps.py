@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from schedkit.model.host.containers import Container
-from schedkit.model.host.labels import CATALOG_NAME, DIGEST, SIGNER
+from schedkit.model.host.containers import CATALOG_NAME_LABEL, DIGEST_LABEL, SIGNER_LABEL, Container
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, Table, answering
@@ -67,7 +66,7 @@ def _shown(one: Container) -> ContainerShown:
         image=one.image,
         started_at=one.started_at.isoformat(timespec="seconds") if one.started_at else None,
         exit_code=one.exit.code if one.exit else None,
-        catalog_name=one.labels.get(CATALOG_NAME),
-        digest=one.labels.get(DIGEST),
-        signer=one.labels.get(SIGNER),
+        catalog_name=one.labels.get(CATALOG_NAME_LABEL),
+        digest=one.labels.get(DIGEST_LABEL),
+        signer=one.labels.get(SIGNER_LABEL),
     )

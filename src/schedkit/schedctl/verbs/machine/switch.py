@@ -9,8 +9,7 @@ import click
 import msgspec
 
 from schedkit.model.host.actions import Plan, Refused
-from schedkit.model.host.containers import Container
-from schedkit.model.host.labels import OPTIONS
+from schedkit.model.host.containers import OPTIONS_LABEL, Container
 from schedkit.model.host.run_stop import After
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.switch_reset import Unchanged, Wanted, plan_switch
@@ -71,7 +70,9 @@ def _switch(settings: Settings, asked: Asked, evict: int, done: Callable[[], Non
         return plan_switch(host, wanted, after=order.after, evicted=evict, is_forced=order.force)
 
     launch = launching.prepare_launch(settings, asked, "switch to", plan)
-    wanted = Wanted(launch.driver, str(launch.ready.found.reference.digest), launch.spec.labels[OPTIONS])
+    wanted = Wanted(
+        launch.driver, str(launch.ready.found.reference.digest), launch.spec.labels[OPTIONS_LABEL]
+    )
     with lock.exclusive(wiring.LOCK, f"switch to {launch.spec.name}", tell=tell):
         host = launch.look()
         decision = plan(host, wanted)

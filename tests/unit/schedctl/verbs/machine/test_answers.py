@@ -24,9 +24,17 @@ from rig.runtimes.image_contents import UNSIGNED
 from schedkit.kernel import held_objects
 from schedkit.model.catalog import Entry, Listed, Needs
 from schedkit.model.host.actions import AwaitFree, Discard, Plan, Stop
-from schedkit.model.host.containers import Container, ContainerState, Exit
+from schedkit.model.host.containers import (
+    CATALOG_NAME_LABEL,
+    DIGEST_LABEL,
+    IMAGE_LABEL,
+    OPTIONS_LABEL,
+    SIGNER_LABEL,
+    Container,
+    ContainerState,
+    Exit,
+)
 from schedkit.model.host.holders import HeldLink, HeldObjects, SchedulerMap
-from schedkit.model.host.labels import CATALOG_NAME, DIGEST, IMAGE, OPTIONS, SIGNER
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.images.configs import MIN_KERNEL, NEEDS_TRACING, ImageConfig, Run
@@ -61,7 +69,7 @@ from schedkit.schedctl.wiring import drivers, runtimes, socket_of
 GOLDEN = Path(__file__).parents[4] / "golden/schedctl"
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "ab" * 32
-LABELS = {CATALOG_NAME: "scx_fifo", DIGEST: f"sha256:{'0' * 64}", SIGNER: "key.pub"}
+LABELS = {CATALOG_NAME_LABEL: "scx_fifo", DIGEST_LABEL: f"sha256:{'0' * 64}", SIGNER_LABEL: "key.pub"}
 RUNNING = Container(
     ID,
     "scx_fifo",
@@ -370,8 +378,8 @@ RUN = {
     "name": "scx_lavd",
     "id": ID,
     "driver": "podman",
-    "image": f"registry.example/lavd:1@{LABELS[DIGEST]}",
-    "digest": LABELS[DIGEST],
+    "image": f"registry.example/lavd:1@{LABELS[DIGEST_LABEL]}",
+    "digest": LABELS[DIGEST_LABEL],
     "signer": "key.pub",
 }
 CONFIRMED: dict[str, Any] = {**RUN, "confirmed": True, "ops": "lavd", "enable_seq": 4}
@@ -461,13 +469,13 @@ def test_a_container_carries_what_it_is_and_nothing_that_is_not_known() -> None:
     carried = describe(LISTED, order, LISTED.reference.pinned(digest), None, None)
 
     # to the letter: `switch` takes other words for other options, and would replace what runs already
-    assert carried.pop(OPTIONS) == (
+    assert carried.pop(OPTIONS_LABEL) == (
         '{"args": ["--slow", "--more"], "preset": "server", "leastPrivilege": false}'
     )
     assert carried == {
-        CATALOG_NAME: "scx_fifo",
-        IMAGE: "registry.example/schedulers/fifo:1",
-        DIGEST: digest,
+        CATALOG_NAME_LABEL: "scx_fifo",
+        IMAGE_LABEL: "registry.example/schedulers/fifo:1",
+        DIGEST_LABEL: digest,
     }
 
 
@@ -485,7 +493,9 @@ def test_what_the_catalog_has_changed_makes_another_container(changed: Entry) ->
     order = Order(preset="server", least_privilege=True)
     later = Chosen(LISTED.reference, Listed("scx_fifo", changed, "test"))
 
-    one, other = (describe(each, order, each.reference, None, None)[OPTIONS] for each in (LISTED, later))
+    one, other = (
+        describe(each, order, each.reference, None, None)[OPTIONS_LABEL] for each in (LISTED, later)
+    )
 
     assert one != other
 
