@@ -10,13 +10,13 @@ from pathlib import Path
 from schedkit.kernel import machine
 from schedkit.model.host import containers
 from schedkit.model.host.run_stop import After
+from schedkit.model.host.time_limits import GRACE_S, TIMEOUT_S
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference
 from schedkit.model.kernel.least_privilege import least_privilege
 from schedkit.model.trust.verified import Admission, signer_of
 from schedkit.runtimes.specs import LeastPrivilege, Mount, Privileged, Spec
 from schedkit.schedctl.problems.problem import Problem
-from schedkit.schedctl.settings.table import GRACE_S, TIMEOUT_S
 from schedkit.schedctl.source.choose import Chosen, needs_tracing
 from schedkit.schedctl.source.fetch import Fetchable
 

@@ -32,14 +32,13 @@ from schedkit.model.host.attachment import is_kept, left_in_kernel, plan_ejectio
 from schedkit.model.host.containers import Container, Exit
 from schedkit.model.host.processes import Hold
 from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.host.time_limits import RETURN_TIMEOUT_S
 from schedkit.runtimes.containers import Output
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl.change import snapshot, waiting
 from schedkit.schedctl.change.machine import Machine
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.problems.refusals import problem
-
-_RETURN_TIMEOUT_S = 30.0  # at least, however little time the new one was given
 
 
 class Gap(NamedTuple):
@@ -116,7 +115,7 @@ def perform(action: Action, machine: Machine, so_far: Outcome) -> Outcome:  # no
         case Restart(container):
             _restart(machine, container)
         case AwaitReturn(container):
-            timeout_s = max(machine.wanted.timeout_s, _RETURN_TIMEOUT_S)
+            timeout_s = max(machine.wanted.timeout_s, RETURN_TIMEOUT_S)
             return _attached(machine, machine.of(container).inspect(container.id), timeout_s, so_far)
         case _:
             assert_never(action)

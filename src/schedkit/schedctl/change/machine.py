@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schedkit.model.host.containers import Container
+from schedkit.model.host.time_limits import GRACE_S, TIMEOUT_S
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.change.kernel_port import Kernel
-from schedkit.schedctl.settings.table import GRACE_S, TIMEOUT_S
 
 
 class NewContainer(NamedTuple):

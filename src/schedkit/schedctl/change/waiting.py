@@ -20,6 +20,7 @@ from schedkit.model.host.attachment import (
 from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import attribute
 from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.host.time_limits import EXIT_TIMEOUT_S, RELEASE_TIMEOUT_S
 from schedkit.model.kernel.log import LogReading, last_words, unwanted_exits
 from schedkit.model.kernel.sched_ext import State
 from schedkit.runtimes.errors import ContainerRuntimeError
@@ -30,8 +31,6 @@ from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.problems.refusals import problem
 
 CLEAR_UP = "`schedctl status` says more; `schedctl reset` clears up"
-_RELEASE_TIMEOUT_S = 30.0
-_EXIT_TIMEOUT_S = 30.0  # for a runtime to notice that a program has ended
 _POLL_S, _SHORT_POLL_S = 0.05, 0.01
 
 
@@ -65,7 +64,7 @@ def _facts(
     runtime, ended = machine.of(container), None
     # neither who removed it nor a runtime in trouble takes the kernel's words along
     with suppress(ContainerRuntimeError):
-        ended = runtime.wait(container.id, timeout_s=_EXIT_TIMEOUT_S) if course is Course.ENDED else None
+        ended = runtime.wait(container.id, timeout_s=EXIT_TIMEOUT_S) if course is Course.ENDED else None
     # what was stopped for this one has left its end in the log, too
     words = _words(unwanted_exits(machine.kernel.log(after_seq=log_seq)))
     return FailureFacts(str(ended or ""), words, written(runtime, container.id), attribute(seen.proof, []))
@@ -109,7 +108,7 @@ def _has_stayed(machine: Machine, awaited: AwaitFree) -> bool:
 
 
 def _until(is_reached: Callable[[], bool], machine: Machine, otherwise: str) -> None:
-    deadline = machine.kernel.now() + machine.grace_s + _RELEASE_TIMEOUT_S
+    deadline = machine.kernel.now() + machine.grace_s + RELEASE_TIMEOUT_S
     while not is_reached():
         machine.stops.hear()
         if machine.kernel.now() > deadline:

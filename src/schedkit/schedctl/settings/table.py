@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from schedkit.model.host.time_limits import GRACE_S, TIMEOUT_S
+
 Kind: TypeAlias = Literal["text", "choice", "path", "place", "words", "seconds", "switch"]
 Value: TypeAlias = str | float | bool | tuple[str, ...] | None
 
 DRIVERS = ("podman", "containerd")
 FORMATS = ("text", "json", "yaml")
-TIMEOUT_S, GRACE_S = 30.0, 10.0  # unless a user says otherwise
 LONGEST_S = 86_400.0  # that a user may say: a day
 
 
