@@ -21,11 +21,11 @@ from schedkit.model.host.actions import (
     Stop,
     Unregister,
 )
-from schedkit.model.host.attachment import left_behind
 from schedkit.model.host.containers import Container
 from schedkit.model.host.holders import Leftovers
 from schedkit.model.host.owners import EJECT, Owner, OwnerKind, way_to_end
 from schedkit.model.host.processes import Process
+from schedkit.model.host.release import left_behind
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import State
 

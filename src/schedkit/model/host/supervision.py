@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from schedkit.model.host.actions import Action, Discard, Eject, Plan, Refused
-from schedkit.model.host.attachment import Course, has_stayed, judge_start, left_in_kernel, outlives
+from schedkit.model.host.confirmation import Course, judge_start
 from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.owners import OwnerKind, attribute
+from schedkit.model.host.release import has_stayed, left_in_kernel, outlives
 from schedkit.model.host.run_stop import plan_stop
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import ExitKind, LogReading, exits_since, last_words

@@ -28,9 +28,9 @@ from schedkit.model.host.actions import (
     StopNew,
     Unregister,
 )
-from schedkit.model.host.attachment import is_kept, left_in_kernel, plan_ejection
 from schedkit.model.host.containers import Container, Exit
 from schedkit.model.host.processes import Hold
+from schedkit.model.host.release import is_kept, left_in_kernel, plan_ejection
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.time_limits import RETURN_TIMEOUT_S
 from schedkit.runtimes.containers import Output

@@ -6,19 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from schedkit.model.host.actions import AwaitFree
-from schedkit.model.host.attachment import (
-    Course,
-    FailureFacts,
-    explain_failure,
-    has_stayed,
-    is_free,
-    is_released,
-    judge_start,
-    left_behind,
-    outlives,
-)
+from schedkit.model.host.confirmation import Course, FailureFacts, explain_failure, judge_start
 from schedkit.model.host.containers import Container
 from schedkit.model.host.owners import attribute
+from schedkit.model.host.release import has_stayed, is_free, is_released, left_behind, outlives
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.time_limits import EXIT_TIMEOUT_S, RELEASE_TIMEOUT_S
 from schedkit.model.kernel.log import LogReading, last_words, unwanted_exits

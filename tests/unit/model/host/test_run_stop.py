@@ -20,20 +20,12 @@ from schedkit.model.host.actions import (
     Stop,
     Unregister,
 )
-from schedkit.model.host.attachment import (
-    Course,
-    FailureFacts,
-    explain_failure,
-    is_free,
-    is_released,
-    judge_start,
-    left_in_kernel,
-    plan_ejection,
-)
+from schedkit.model.host.confirmation import Course, FailureFacts, explain_failure, judge_start
 from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.holders import HeldObjects, Leftovers, SchedulerMap
 from schedkit.model.host.owners import Owner, OwnerKind
 from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.release import is_free, is_released, left_in_kernel, plan_ejection
 from schedkit.model.host.run_stop import After, choose, plan_run, plan_stop
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State

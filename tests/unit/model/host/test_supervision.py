@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from schedkit.model.host.actions import Action, AwaitRelease, Discard, Eject, EndProcess, Plan, Stop
-from schedkit.model.host.attachment import Course, outlives
+from schedkit.model.host.confirmation import Course
 from schedkit.model.host.containers import Container, ContainerState
 from schedkit.model.host.containers import Exit as ProgramExit
 from schedkit.model.host.processes import Hold, Process, Proof
+from schedkit.model.host.release import outlives
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.supervision import (
     PATIENCE_S,

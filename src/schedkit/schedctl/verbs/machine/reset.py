@@ -7,7 +7,7 @@ import sys
 import click
 
 from schedkit.model.host.actions import Plan
-from schedkit.model.host.attachment import left_behind
+from schedkit.model.host.release import left_behind
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.switch_reset import describe, plan_reset
 from schedkit.schedctl import wiring

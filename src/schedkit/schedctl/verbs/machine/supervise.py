@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 import click
 
 from schedkit.model.host.actions import Refused
-from schedkit.model.host.attachment import Course
+from schedkit.model.host.confirmation import Course
 from schedkit.model.host.containers import Container
 from schedkit.model.host.run_stop import choose
 from schedkit.model.host.snapshot import Snapshot

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from rig.guest.fakekernel import FakeKernel
 from rig.runtimes.fakeruntime import FakeRuntime, Program
-from schedkit.model.host.attachment import Course
+from schedkit.model.host.confirmation import Course
 from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.processes import Hold
 from schedkit.model.host.supervision import RUNTIME_PATIENCE_S

@@ -1,40 +1,16 @@
-"""How the start of a scheduler goes, and how its end, as the kernel shows it."""
+"""Whether the kernel has released a scheduler, and what is left of one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import StrEnum
-from typing import NamedTuple
 
 from schedkit.model.host.actions import Eject, Refused
 from schedkit.model.host.containers import Container
 from schedkit.model.host.holders import Leftovers, leftovers
-from schedkit.model.host.owners import EJECT, Owner, OwnerKind, attribute, way_to_end
+from schedkit.model.host.owners import EJECT, OwnerKind, attribute
 from schedkit.model.host.processes import Hold, is_in_container
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
-
-
-class Course(StrEnum):
-    """How a start goes on."""
-
-    WAITING = "waiting"
-    ATTACHED = "attached"  # the kernel confirms it, and the owner is our container
-    ENDED = "ended"  # its program is gone
-    TAKEN = "taken"  # somebody else's scheduler is attached
-    LATE = "late"  # the time is over
-
-
-def judge_start(snapshot: Snapshot, container: Container, *, is_alive: bool, is_over: bool) -> Course:
-    """What one look says about a container that was started; `is_over`: the time it was given has passed."""
-    owner = attribute(snapshot.proof, [container])
-    if owner.kind is OwnerKind.MANAGED:
-        return Course.ATTACHED
-    if not is_alive:
-        return Course.ENDED
-    if owner.kind is OwnerKind.FOREIGN and is_over:
-        return Course.TAKEN
-    return Course.LATE if is_over else Course.WAITING
 
 
 def is_released(snapshot: Snapshot, container: Container) -> bool:
@@ -101,40 +77,3 @@ def plan_ejection(snapshot: Snapshot, kept: Snapshot | None) -> Eject | Refused 
     if left is None:
         return None
     return Eject() if kept is not None and outlives(snapshot, kept) else left
-
-
-class FailureFacts(NamedTuple):
-    """What is known about a scheduler that was not attached. Empty: nobody said anything."""
-
-    ending: str = ""  # how its program ended
-    kernel_words: str = ""
-    last_words: str = ""  # of the program itself
-    owner: Owner = Owner(OwnerKind.NONE)  # whose scheduler is attached instead
-
-
-def explain_failure(name: str, course: Course, evidence: FailureFacts, *, timeout_s: float) -> Refused:
-    """What went wrong, by the kernel and by the scheduler itself, and what to do next."""
-    how = evidence.ending or "it is not known how"
-    whats = {
-        Course.ENDED: f"{name} was not attached: its program ended ({how})",
-        Course.TAKEN: f"{name} was not attached: the kernel runs the scheduler of {evidence.owner}",
-    }
-    late = f"the kernel did not confirm {name} within {timeout_s:g} s"
-    reasons = (
-        ("the kernel says: ", evidence.kernel_words),
-        ("the end of the scheduler's output: ", evidence.last_words),
-        ("", evidence.owner.reason),
-    )
-    why = "; ".join(f"{says}{words}" for says, words in reasons if words)
-    return Refused(whats.get(course, late), why, _remedy(course, evidence.owner))
-
-
-def _remedy(course: Course, owner: Owner) -> str:
-    if owner.kind is OwnerKind.FOREIGN:
-        return f"end that scheduler first: {way_to_end(owner)}"
-    if course is Course.LATE:
-        return "give it more time with --timeout, or try another version: `schedctl versions NAME`"
-    return (
-        "`schedctl doctor` checks this machine; if it finds nothing, try another version: "
-        "`schedctl versions NAME`"
-    )
