@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import kmsg
+from schedkit.model.host.switch_gap import gap_us
 from schedkit.model.kernel.log import (
     REASONS,
     Exit,
     ExitKind,
     LogReading,
     exits_since,
-    gap_us,
     interpret,
     last_words,
     unwanted_exits,

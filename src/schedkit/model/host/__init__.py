@@ -6,8 +6,8 @@ Whose: `processes` (who holds it, and where that process belongs), `holders` (ho
 `schedctl status` can say.
 What to do: `actions` (the vocabulary), `time_limits` (how long a change waits), `run_stop` and
 `switch_reset` (plans, or why not), `confirmation` (whether the kernel runs what was started, or it is given
-up), `release` (whether it has let go of what was stopped), `supervision` (an end, and whether somebody
-wanted it).
+up), `release` (whether it has let go of what was stopped), `switch_gap` (how long it ran its own scheduler in
+between), `supervision` (an end, and whether somebody wanted it).
 
 Owners are proved, never guessed from a name: where proof is impossible the answer is `unknown`.
 """

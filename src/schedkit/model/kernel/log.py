@@ -182,10 +182,3 @@ def unwanted_exits(log: LogReading) -> LogReading:
 def exits_since(log: LogReading, time_us: int) -> LogReading:
     """The log without the ends of schedulers before that time."""
     return log._replace(exits=tuple(each for each in log.exits if each.time_us >= time_us))
-
-
-def gap_us(log: LogReading, ops: str) -> int | None:
-    """From the first end of a scheduler to the last beginning of the one of that name; None: not logged."""
-    began = [each for each in log.attachments if each.ops == ops]
-    ended = [each.time_us for each in log.exits if began and each.seq < began[-1].seq]
-    return began[-1].time_us - ended[0] if ended else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, assert_never
+from typing import assert_never
 
 from schedkit.model.host.actions import (
     Action,
@@ -32,6 +32,7 @@ from schedkit.model.host.containers import Container, Exit
 from schedkit.model.host.processes import Hold
 from schedkit.model.host.release import is_kept, left_in_kernel, plan_ejection
 from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.host.switch_gap import Gap
 from schedkit.model.host.time_limits import RETURN_TIMEOUT_S
 from schedkit.runtimes.containers import Output
 from schedkit.runtimes.errors import ContainerRuntimeError
@@ -39,13 +40,6 @@ from schedkit.schedctl.change import snapshot, waiting
 from schedkit.schedctl.change.machine import Machine
 from schedkit.schedctl.problems.problem import Problem
 from schedkit.schedctl.problems.refusals import problem
-
-
-class Gap(NamedTuple):
-    """How long the kernel ran its own scheduler between two others."""
-
-    seconds: float
-    source: Literal["kernel-log", "observation"]  # observed, it begins when the old one was told to stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from schedkit.model.host.actions import Action, Discard, EndProcess, Plan, Stop
-from schedkit.model.kernel.log import gap_us
+from schedkit.model.host.switch_gap import Gap, measure_gap
 from schedkit.runtimes.errors import ContainerRuntimeError
 from schedkit.schedctl.change import executor
-from schedkit.schedctl.change.executor import Gap, Outcome, and_remains
+from schedkit.schedctl.change.executor import Outcome, and_remains
 from schedkit.schedctl.change.machine import Machine
 from schedkit.schedctl.change.signals import undisturbed
 from schedkit.schedctl.problems.problem import Problem, explain
@@ -134,10 +134,8 @@ def _without_return(first: Problem, second: Problem | None, remains: Problem | N
 
 
 def _gap(machine: Machine, outcome: Outcome) -> Gap | None:
-    """How long the kernel ran its own scheduler in between; None if it did not, as far as was seen."""
+    """None: there was none, as far as was seen."""
     if outcome.attached is None or outcome.stopped_at is None:
         return None
-    logged = gap_us(machine.kernel.log(after_seq=outcome.log_seq), outcome.attached.kernel.ops or "")
-    if logged is not None:
-        return Gap(logged / 1e6, "kernel-log")
-    return Gap(outcome.attached_at - outcome.stopped_at, "observation")
+    log, ops = machine.kernel.log(after_seq=outcome.log_seq), outcome.attached.kernel.ops or ""
+    return measure_gap(log, ops, observed_s=outcome.attached_at - outcome.stopped_at)
