@@ -12,7 +12,8 @@ from schedkit.oci.http.bodies import read_bounded, shown_host
 from schedkit.oci.http.proxies import Proxies, is_loopback
 from schedkit.oci.http.tls import system_authorities
 from schedkit.oci.http.transport import Request, Transport
-from schedkit.oci.registry.host import ALWAYS, Patience, failure, follow, persistently
+from schedkit.oci.registry.host import ALWAYS, Patience, failure, persistently
+from schedkit.oci.registry.redirects import follow
 
 
 class Downloads:

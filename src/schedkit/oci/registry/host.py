@@ -1,4 +1,4 @@
-"""One registry's host: which scheme it speaks, logging in, redirects, retries, and what a status means."""
+"""One registry's host: which scheme it speaks, logging in, retries, and what a status means."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from schedkit.oci.errors import Intercepted, NotFound, Refused, RegistryError, U
 from schedkit.oci.http.bodies import complaint, read_bounded, retry_after, shown_host
 from schedkit.oci.http.deadlines import capped
 from schedkit.oci.http.transport import Request, Response, Transport
-from schedkit.oci.http.urls import join_address, origin
+from schedkit.oci.http.urls import origin
 from schedkit.oci.registry import challenges
 from schedkit.oci.registry.challenges import Challenge, Credentials, Login
+from schedkit.oci.registry.redirects import follow
 
 T = TypeVar("T")
 
-_MOST_REDIRECTS = 5
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LARGEST_RECEIPT = 64 * 1024
 # registries say it with every answer, or they explain errors in a document
 _API_VERSION = "docker-distribution-api-version"
@@ -217,29 +216,6 @@ def persistently(attempt: Callable[[float], T], patience: Patience, *, ends: flo
                 raise
         time.sleep(delay_s)
     raise AssertionError("an attempt returns or raises")
-
-
-def follow(transport: Transport, request: Request, ends: float) -> Response:
-    """The answer at the end of all redirects; another origin never sees the login."""
-    first = shown_host(request.url)
-    for _ in range(_MOST_REDIRECTS + 1):
-        response = transport.send(request, ends=ends)
-        if response.status not in _REDIRECTS or request.method not in {"GET", "HEAD"}:
-            return response
-        response.close()
-        request = _redirected(request, response.headers.get("location", ""))
-    raise Refused(f"{first} redirects more than {_MOST_REDIRECTS} times")
-
-
-def _redirected(request: Request, location: str) -> Request:
-    target = join_address(request.url, location)
-    if urlsplit(request.url).scheme == "https" and urlsplit(target).scheme != "https":
-        there = shown_host(target)[:80]
-        raise Refused(f"{shown_host(request.url)} redirects from https to plain http on {there!r}")
-    if origin(target) == origin(request.url):
-        return msgspec.structs.replace(request, url=target)
-    headers = {name: value for name, value in request.headers.items() if name != "Authorization"}
-    return msgspec.structs.replace(request, url=target, headers=headers)
 
 
 def _delay(error: Unreachable, patience: Patience, attempt: int) -> float:
