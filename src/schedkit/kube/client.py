@@ -18,8 +18,9 @@ from schedkit.kube.access.config import Connection
 from schedkit.kube.backoff import Patience
 from schedkit.kube.decoding import Page, codec
 from schedkit.kube.errors import NotFoundError
+from schedkit.kube.fence import Fence, no_fence
 from schedkit.kube.resources import Described, Resource
-from schedkit.kube.transport import Fence, Observer, Request, Transport, no_fence
+from schedkit.kube.transport import Observer, Request, Transport
 
 T = TypeVar("T", bound=Described)
 Body: TypeAlias = Mapping[str, Any] | msgspec.Struct

@@ -15,15 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
 
 from schedkit.kube import errors
 from schedkit.kube.access.config import Connection, without_userinfo
 from schedkit.kube.backoff import Patience, delay_before_retry, roll
-from schedkit.kube.errors import FencedError, UnavailableError
+from schedkit.kube.errors import UnavailableError
+from schedkit.kube.fence import Fence, FencedBody, no_fence
 
-# Asked right before a request leaves: the seconds it may take, or raises `FencedError` to keep it back.
-Fence: TypeAlias = Callable[[], float]
 # Told about every answer: method, path, code (0: there was none), seconds.
 Observer: TypeAlias = Callable[[str, str, int, float], None]
 
@@ -33,11 +31,6 @@ _CONNECT_S = 10
 _CLOSE_S = 1
 # a merge may be repeated; a JSON patch names the version it is for
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE", "PATCH"})
-
-
-def no_fence() -> float:
-    """Lets every request pass."""
-    return float("inf")
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,7 @@ class Transport:
         silence_s: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A good answer, whose body may still be on its way; everything else raises one of our errors."""
-        body = None if request.body is None else _FencedBody(request, fence)
+        body = None if request.body is None else FencedBody(request.body, request.content_type, fence)
         timeout = aiohttp.ClientTimeout(total=total_s, connect=_CONNECT_S, sock_read=silence_s)
         started, code = time.monotonic(), 0
         try:
@@ -215,28 +208,6 @@ class Transport:
             )
             raise UnavailableError(words, acted=False) from error
         return {"Authorization": f"Bearer {token}"} if token else {}
-
-
-class _FencedBody(aiohttp.BytesPayload):
-    """A request's body that asks the fence at the last moment: when a connection is there to write to.
-
-    Connecting may take long, and aiohttp repeats a request by itself when a kept connection turns out to be
-    closed: a check before the call would miss both. Without its body the server cannot act on a request.
-    """
-
-    def __init__(self, request: Request, fence: Fence) -> None:
-        super().__init__(request.body or b"", content_type=request.content_type)
-        self._fence = fence
-        self.refusal: FencedError | None = None  # None: the fence let it pass so far
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write the body, unless the fence says no."""
-        try:
-            self._fence()
-        except FencedError as refusal:
-            self.refusal = refusal
-            raise
-        await super().write_with_length(writer, content_length)
 
 
 async def _raise_for(response: aiohttp.ClientResponse) -> None:

@@ -16,8 +16,8 @@ from aiohttp import web
 from schedkit.kube.backoff import Patience
 from schedkit.kube.client import Client
 from schedkit.kube.errors import KubeError
+from schedkit.kube.fence import no_fence
 from schedkit.kube.resources import Metadata, Resource
-from schedkit.kube.transport import no_fence
 from schedkit.sked.http.serving import Handler, plain
 
 _log = structlog.get_logger()
