@@ -13,11 +13,11 @@ import msgspec
 
 from schedkit.model.api.daemonset import DaemonSet
 from schedkit.model.deploy.admission import Vetted, case_of, question_about, vet
-from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.patch import Operation, Operations, differences, is_legacy
 from schedkit.model.deploy.render import render
 from schedkit.model.deploy.stops import rests
+from schedkit.model.deploy.unknown_needs import is_left_alone, unknown_needs
 from schedkit.model.deploy.verdicts import Question
 
 
@@ -110,9 +110,8 @@ def decide(observation: Observation) -> Decision:
     vetted = vet(case, changes_pods=as_it_is is None or as_it_is.changes_pods)
     # another draft is made only where a change comes with another name of the image
     draft = as_it_is if as_it_is and as_it_is.image == vetted.image else _draft(observation, vetted.image)
-    needs = unknown_needs(observation)
-    write = _write(observation, vetted, draft) if not needs else None
-    return Decision(vetted, question_about(case), write, draft.is_legacy, needs)
+    write = None if is_left_alone(observation) else _write(observation, vetted, draft)
+    return Decision(vetted, question_about(case), write, draft.is_legacy, unknown_needs(observation))
 
 
 def is_being_deleted(observation: Observation) -> bool:

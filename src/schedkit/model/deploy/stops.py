@@ -12,7 +12,7 @@ import msgspec
 
 from schedkit.model.api.conditions import legible
 from schedkit.model.api.schedext import NEEDS_KEY, STOP_KEY, SchedExt
-from schedkit.model.deploy.newer_features import STOP, with_need, without_need
+from schedkit.model.deploy.unknown_needs import STOP, with_need, without_need
 
 _MAX_WORDS = 256
 

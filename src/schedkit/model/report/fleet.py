@@ -13,10 +13,10 @@ from schedkit.model.api.conditions import Reason
 from schedkit.model.api.daemonset import DaemonSet, SecurityContext
 from schedkit.model.api.pods import Event, Pod, PodLabels
 from schedkit.model.api.schedext import SchedExtStatus
-from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.deploy.stops import rests
+from schedkit.model.deploy.unknown_needs import is_left_alone
 from schedkit.model.report.evidence import ProvedState, silence_reason
 from schedkit.model.report.kernel_table import proved_state, without_a_pod
 from schedkit.model.report.pod_checks import Bucket, NodeState, node_state, shortened
@@ -127,8 +127,8 @@ class Survey:
 
 def survey(observation: Observation, *, is_changing: bool) -> Survey:
     """`is_changing`: the DaemonSet is about to be written, so what is seen of it is out of date."""
-    daemon_set, is_left_alone = observation.daemon_set, bool(unknown_needs(observation))
-    is_at_rest = rests(observation.schedext) and not is_left_alone
+    daemon_set, left_alone = observation.daemon_set, is_left_alone(observation)
+    is_at_rest = rests(observation.schedext) and not left_alone
     if daemon_set is None or not observation.is_ours or is_at_rest:
         return Survey(observation, is_current=not is_changing)
     seen = daemon_set.status
@@ -138,7 +138,7 @@ def survey(observation: Observation, *, is_changing: bool) -> Survey:
         and daemon_set.is_seen_by_its_controller
     )
     outdated = max(0, seen.desired_number_scheduled - seen.updated_number_scheduled) if is_current else 0
-    is_known = is_current and not outdated and not is_left_alone
+    is_known = is_current and not outdated and not left_alone
     wanted = SECURITY[observation.schedext.spec.security_profile] if is_known else None
     pods = _newest_per_node(observation.own_pods)
     revision = _current_revision(pods, daemon_set) if outdated else None

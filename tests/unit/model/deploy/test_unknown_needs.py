@@ -13,9 +13,9 @@ from rig.builders.reports import attached, sight
 from schedkit.model.api.daemonset import DaemonSet, DaemonSetAnnotations
 from schedkit.model.api.schedext import SchedExt, SchedExtStatus
 from schedkit.model.deploy import newer_features
-from schedkit.model.deploy.newer_features import unknown_needs
 from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
 from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, decide
+from schedkit.model.deploy.unknown_needs import unknown_needs
 from schedkit.model.report.plan import WriteStatus
 
 OTHER = {"sched": "ghcr.io/schedkit/scx_lavd:v1"}

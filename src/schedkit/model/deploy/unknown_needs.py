@@ -24,6 +24,11 @@ def unknown_needs(observation: Observation) -> tuple[str, ...]:
     return tuple(sorted({word for needs in asked for word in _words(needs)} - KNOWN))
 
 
+def is_left_alone(observation: Observation) -> bool:
+    """Whether this manager writes nothing: one that knows more wrote it, and one that knows more goes on."""
+    return bool(unknown_needs(observation))
+
+
 def _words(needs: str) -> set[str]:
     """Commas or blanks are between words."""
     return set(_BETWEEN_WORDS.split(needs)) - {""}
