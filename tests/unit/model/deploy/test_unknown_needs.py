@@ -12,7 +12,6 @@ from rig.builders.plans import carried_out, make_plan
 from rig.builders.reports import attached, sight
 from schedkit.model.api.daemonset import DaemonSet, DaemonSetAnnotations
 from schedkit.model.api.schedext import SchedExt, SchedExtStatus
-from schedkit.model.deploy import newer_features
 from schedkit.model.deploy.observation import Observation, asks_the_same, is_written_the_same
 from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, decide
 from schedkit.model.deploy.unknown_needs import unknown_needs
@@ -92,7 +91,7 @@ def test_many_long_words_leave_room_for_what_to_do() -> None:
 
 
 def test_a_word_that_is_known_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newer_features, "KNOWN", frozenset({"claims"}))
+    monkeypatch.setattr("schedkit.model.deploy.unknown_needs.KNOWN", frozenset({"claims"}))
 
     assert unknown_needs(seen(schedext(needs="claims"), None)) == ()
     assert unknown_needs(seen(schedext(needs="claims pools"), None)) == ("pools",)
