@@ -10,7 +10,7 @@ from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.kube.events import Recorder
 from schedkit.model.deploy.rivals import Rivals
-from schedkit.model.deploy.verdict_book import VerdictBook
+from schedkit.model.deploy.verdicts import VerdictBook
 from schedkit.model.trust.rules import TrustMode
 from schedkit.model.trust.rules_in_force import RulesInForce
 from schedkit.sked.cache import Cluster

@@ -20,8 +20,7 @@ from schedkit.model.deploy.admission import question_of
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import CreateDaemonSet, DeleteDaemonSet, PatchDaemonSet, decide
 from schedkit.model.deploy.render import CONTAINER
-from schedkit.model.deploy.verdict_book import Pace, VerdictBook
-from schedkit.model.deploy.verdicts import Distrusted, Trusted, Undecided, Verdict
+from schedkit.model.deploy.verdicts import Distrusted, Pace, Trusted, Undecided, Verdict, VerdictBook
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus
 from schedkit.model.trust.rules import TrustMode, built_in_rules
 from schedkit.oci.policy.patterns import Re2Pattern

@@ -2,7 +2,6 @@
 
 What is in the DaemonSet stays until its pods have to change anyway, whatever mode and policy are by now.
 Then the mode decides: `enforce` binds the image to the digest that was verified, others take it as it stands.
-What is pinned is read back from the DaemonSet, and remembered nowhere else.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from schedkit.model.deploy.rule_checks import (
     rules_of,
 )
 from schedkit.model.deploy.running_images import Vouching, vouching_for
+from schedkit.model.deploy.tag_pinning import image_for_pods
 from schedkit.model.deploy.verdicts import Question, Trusted
 from schedkit.model.deploy.verified_checks import JUDGED, VERIFIED, earlier_answer
 from schedkit.model.trust.rules import TrustMode
@@ -66,7 +66,7 @@ def vet(case: Case, *, changes_pods: bool) -> Vetted:
         return Vetted(case.present, verified, None, *word)
     obstacle = next((found for check in OBSTACLES if (found := check(case)) is not None), None)
     shown = _with_complaint(obstacle, case.observation) if obstacle else None
-    return Vetted(_image(case), verified, shown, *word)
+    return Vetted(image_for_pods(case), verified, shown, *word)
 
 
 def case_of(observation: Observation) -> Case:
@@ -84,15 +84,6 @@ def _case(observation: Observation) -> Case:
 def _image_in(daemon_set: DaemonSet) -> str | None:
     containers = daemon_set.spec.template.spec.containers
     return containers[0].image if [each.name for each in containers] == [CONTAINER] else None
-
-
-def _image(case: Case) -> str:
-    """What pods that start from now on run."""
-    if case.mode is not TrustMode.ENFORCE or "@" in case.wanted:
-        return case.wanted
-    if case.pinned is not None and case.present is not None:
-        return case.present
-    return f"{case.wanted}@{case.trusted.verified.digest}" if case.trusted else case.wanted
 
 
 def _word_for_the_status(case: Case) -> tuple[str, Verification | None]:

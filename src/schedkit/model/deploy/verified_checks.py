@@ -11,9 +11,9 @@ from schedkit.model.api.schedext import (
     Verification,
 )
 from schedkit.model.deploy.rule_checks import Case, Check, exclusion, rules_cannot_be_read, rules_of
-from schedkit.model.deploy.verdicts import Distrusted, Undecided
+from schedkit.model.deploy.tag_pinning import how_to_pin, pods_run_by_tag_alone, tag_has_moved
+from schedkit.model.deploy.verdicts import Distrusted, Undecided, signed_words
 from schedkit.model.trust.rules import TrustMode
-from schedkit.model.trust.verified import Verified
 
 
 def rules_are_unknown(case: Case) -> Finding | None:
@@ -34,34 +34,20 @@ def nobody_may_ask(case: Case) -> Finding | None:
     return unknown(found.reason, f"signatures are not verified: {found.message}") if found else None
 
 
-def pods_run_by_tag_alone(case: Case) -> Finding | None:
-    """What they run was pulled before anybody looked; they are not restarted to find out."""
-    if case.mode is not TrustMode.ENFORCE or not case.is_loose:
-        return None
-    words = "the pods were started from a tag, not a digest, and the image they run was not verified"
-    return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_pin(case)}")
-
-
 def pods_run_another_image(case: Case) -> Finding | None:
     """The good word is about one image; what pods pulled before, by whatever name, may be anything."""
     trusted, running = case.trusted, case.vouching.unvouched
     if trusted is None or running is None:
         return None
-    words = f"{_signed(trusted.verified)}, but pods run {running}, whose signer is not known"
+    words = f"{signed_words(trusted.verified)}, but pods run {running}, whose signer is not known"
     return unknown(Reason.NOT_PINNED, f"{words}: {_how_to_replace(case)}")
 
 
 def _how_to_replace(case: Case) -> str:
     daemon_set = case.observation.daemon_set
     if case.is_loose and daemon_set is not None and daemon_set.is_rolled_out:
-        return _how_to_pin(case)
+        return how_to_pin(case)
     return "the rollout ends these pods; if it is stuck, or the update strategy is OnDelete, delete them"
-
-
-def _how_to_pin(case: Case) -> str:
-    if case.trusted is not None:
-        return f"write sched: {case.wanted}@{case.trusted.current}, which restarts the pods"
-    return "write sched with a digest that a trusted signer has signed, which restarts the pods"
 
 
 def answer_is_on_its_way(case: Case) -> Finding | None:
@@ -121,17 +107,6 @@ def it_cannot_be_found_out(case: Case) -> Finding | None:
     return unknown(case.verdict.reason, case.verdict.why)
 
 
-def tag_has_moved(case: Case) -> Finding | None:
-    """The new image is never rolled out by itself: a tag is moved by whoever can push."""
-    if case.trusted is None or case.pinned is None:
-        return None
-    verified, current = case.trusted.verified, case.trusted.current
-    if current == verified.digest:
-        return None
-    words = f"{_signed(verified)}; its tag now names {current}"
-    return yes(Reason.TAG_MOVED, f"{words}: write sched: {case.wanted}@{current} to roll out the new image")
-
-
 def somebody_trusted_signed_it(case: Case) -> Finding | None:
     """When no check found anything."""
     if case.trusted is None:
@@ -139,12 +114,7 @@ def somebody_trusted_signed_it(case: Case) -> Finding | None:
     vouching = case.vouching.by_digest.items()
     by_others = sorted((digest, by.verified.signer) for digest, by in vouching if by and by != case.trusted)
     still = [f"pods still run {digest}, signed by {signer}" for digest, signer in by_others[:1]]
-    return yes(Reason.VERIFIED, "; ".join((_signed(case.trusted.verified), *still)))
-
-
-def _signed(verified: Verified) -> str:
-    issuer = f", according to {verified.issuer}" if verified.issuer else ""
-    return f"{verified.digest} was signed by {verified.signer}{issuer}"
+    return yes(Reason.VERIFIED, "; ".join((signed_words(case.trusted.verified), *still)))
 
 
 JUDGED: tuple[Check, ...] = (

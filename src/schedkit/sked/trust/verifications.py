@@ -22,8 +22,15 @@ from schedkit.kube.resources import Key
 from schedkit.model.api.conditions import Reason
 from schedkit.model.deploy.admission import question_of
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.deploy.verdict_book import Pace, VerdictBook
-from schedkit.model.deploy.verdicts import Distrusted, Question, Trusted, Undecided, Verdict
+from schedkit.model.deploy.verdicts import (
+    Distrusted,
+    Pace,
+    Question,
+    Trusted,
+    Undecided,
+    Verdict,
+    VerdictBook,
+)
 from schedkit.model.images.references import Digest, InvalidReference, parse_reference
 from schedkit.model.trust.rules import Rules
 from schedkit.sked.trust import confined, rules_folder

@@ -9,8 +9,7 @@ import pytest
 
 from rig.builders.observations import MOVED, SIGNED, SIGNED_IMAGE, trusted
 from schedkit.model.api.conditions import Reason
-from schedkit.model.deploy.verdict_book import Pace, VerdictBook
-from schedkit.model.deploy.verdicts import Distrusted, Question, Undecided, Verdict
+from schedkit.model.deploy.verdicts import Distrusted, Pace, Question, Undecided, Verdict, VerdictBook
 from schedkit.model.images.references import Digest
 
 BY_TAG = Question(SIGNED_IMAGE, None, "policy")
