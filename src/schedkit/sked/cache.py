@@ -20,7 +20,7 @@ from schedkit.model.api.schedextnode import NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.deploy.rivals import Rivals
-from schedkit.model.report.evidence import REPORT_LASTS, silence_reason
+from schedkit.model.report.believed_reports import REPORT_LASTS, silence_reason
 from schedkit.model.report.fleet import last_refusal
 from schedkit.model.report.pod_checks import running_since
 from schedkit.model.report.sights import Sight, boot_of_another_report, is_attached, is_enabled

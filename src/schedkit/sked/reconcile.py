@@ -46,9 +46,8 @@ from schedkit.model.deploy.plan import (
     decide,
     refusal_of,
 )
-from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.fleet import Fleet, Survey, survey
-from schedkit.model.report.kernel_checks import words_of_eject
+from schedkit.model.report.kernel_checks import ProvedState, words_of_eject
 from schedkit.model.report.plan import Action, RecordEvent, WriteStatus, plan_report
 from schedkit.model.report.pod_checks import NodeState
 from schedkit.model.report.sights import Sight, first_ejects, has_new_eject, tells_the_same

@@ -17,7 +17,7 @@ from rig.builders.reports import attached, ended, node, report, sight
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
 from schedkit.model.api.schedextnode import NodeOwnerKind
-from schedkit.model.report.evidence import ProvedState
+from schedkit.model.report.kernel_checks import ProvedState
 from schedkit.model.report.kernel_table import proved_state
 from schedkit.model.report.pod_checks import Bucket, node_state
 from schedkit.model.report.sights import Sight

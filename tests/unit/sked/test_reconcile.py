@@ -46,7 +46,7 @@ from schedkit.model.deploy.admission import vet
 from schedkit.model.deploy.patch import differences
 from schedkit.model.deploy.plan import CreateDaemonSet
 from schedkit.model.deploy.render import render
-from schedkit.model.report import evidence
+from schedkit.model.report import believed_reports
 from schedkit.model.trust.rules import TrustMode
 from schedkit.sked import reconcile
 from schedkit.sked.cache import Cluster
@@ -303,7 +303,7 @@ def test_what_is_seen_of_a_node_wakes_its_schedexts(
 def test_an_agent_that_falls_silent_is_believed_for_two_minutes_and_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(evidence, "REPORT_LASTS", dt.timedelta(seconds=0.5))
+    monkeypatch.setattr(believed_reports, "REPORT_LASTS", dt.timedelta(seconds=0.5))
 
     async def scenario() -> None:
         api = reporting_node(attached())

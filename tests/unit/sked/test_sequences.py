@@ -27,7 +27,7 @@ from schedkit.model.api.reports import ReportKernel, ReportOwner, ReportStatus
 from schedkit.model.api.schedext import SchedExt, SchedExtStatus
 from schedkit.model.api.schedextnode import Eligibility, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
-from schedkit.model.report.evidence import JOINING_LASTS
+from schedkit.model.report.believed_reports import JOINING_LASTS
 from schedkit.model.report.fleet import survey
 from schedkit.model.report.plan import WriteStatus
 from schedkit.model.report.pod_checks import Bucket

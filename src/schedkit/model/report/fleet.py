@@ -17,7 +17,8 @@ from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import SECURITY
 from schedkit.model.deploy.stops import rests
 from schedkit.model.deploy.unknown_needs import is_left_alone
-from schedkit.model.report.evidence import ProvedState, silence_reason
+from schedkit.model.report.believed_reports import silence_reason
+from schedkit.model.report.kernel_checks import ProvedState
 from schedkit.model.report.kernel_table import proved_state, without_a_pod
 from schedkit.model.report.pod_checks import Bucket, NodeState, node_state, shortened
 from schedkit.model.report.sights import Sight

@@ -5,18 +5,21 @@ A check trusts the evidence that it is given: whether the node's report is good 
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import msgspec
+
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportStatus
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeOwnerKind
-from schedkit.model.report.evidence import (
+from schedkit.model.report.believed_reports import (
     ATTACHING_LASTS,
     JOINING_LASTS,
     STRANGER_LASTS,
     Evidence,
-    ProvedState,
+    changes_at,
     distrust,
-    proved,
 )
 from schedkit.model.report.pod_checks import Bucket, shortened
 from schedkit.model.report.sights import EJECT, is_attached, is_enabled
@@ -36,6 +39,34 @@ BROKEN = frozenset(
     }
 )
 _NOT_RUNNING = frozenset({Reason.CRASHING, Reason.POD_STARTING})
+
+
+class ProvedState(msgspec.Struct, frozen=True, gc=False):
+    """What is known about the kernel of one node that should run the scheduler."""
+
+    node: str  # empty: the pod has no node yet, or there is no pod
+    bucket: Bucket
+    reason: Reason
+    message: str
+    is_excused: bool = False  # does not keep Ready from being True
+    is_updated: bool = False  # attached, by a pod of the current template
+    changes_at: datetime | None = None  # None: not by waiting alone
+
+
+def proved(evidence: Evidence, bucket: Bucket, reason: Reason, message: str) -> ProvedState:
+    """The state of the evidence's node, with what follows for Ready, and when it changes by itself."""
+    is_excused = bucket is Bucket.INELIGIBLE or _is_excused(evidence)
+    node = evidence.pod.spec.node_name
+    return ProvedState(node, bucket, reason, message, is_excused, changes_at=changes_at(evidence))
+
+
+def _is_excused(evidence: Evidence) -> bool:
+    """Of a big fleet one node is always down, and one is new: those do not keep Ready from being True."""
+    if not evidence.pod.spec.node_name:
+        return False
+    node, sight = evidence.sight.node, evidence.sight
+    is_leaving = node is None or not node.is_ready or node.metadata.deletion_timestamp is not None
+    return is_leaving or evidence.is_younger(sight.joined_at, JOINING_LASTS)
 
 
 # What a good report says

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.pods import Pod
-from schedkit.model.report.evidence import Evidence, ProvedState, evidence_of
+from schedkit.model.report.believed_reports import Evidence, evidence_of
 from schedkit.model.report.kernel_checks import (
     BROKEN,
+    ProvedState,
     human_stopped_it,
     it_is_being_attached,
     it_is_not_attached,

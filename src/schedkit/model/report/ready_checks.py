@@ -17,8 +17,8 @@ from schedkit.model.report.condition_checks import (
     something_is_in_the_way,
     wanted_is_not_known,
 )
-from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.fleet import by_severity
+from schedkit.model.report.kernel_checks import ProvedState
 from schedkit.model.report.pod_checks import Bucket
 
 _PODS_MAY_RUN = frozenset({Reason.SETTLING, Reason.ROLLING_OUT, Reason.POD_STARTING})

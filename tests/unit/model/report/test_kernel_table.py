@@ -35,7 +35,8 @@ from schedkit.model.api.schedext import MAX_TROUBLES, SchedExtStatus, TroubleKin
 from schedkit.model.api.schedextnode import Eligibility, NodeExit, NodeFinding, NodeOwnerKind
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.render import legacy_template
-from schedkit.model.report.evidence import Evidence, ProvedState
+from schedkit.model.report.believed_reports import Evidence
+from schedkit.model.report.kernel_checks import ProvedState
 from schedkit.model.report.kernel_table import TABLE, proved_state
 from schedkit.model.report.plan import RecordEvent, WriteStatus
 from schedkit.model.report.pod_checks import Bucket, node_state

@@ -14,8 +14,8 @@ from rig.builders.reports import attached, of_pod, sight
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.schedext import Condition, SchedExtStatus
 from schedkit.model.deploy.plan import decide
-from schedkit.model.report.evidence import ProvedState
 from schedkit.model.report.fleet import Survey, survey
+from schedkit.model.report.kernel_checks import ProvedState
 from schedkit.model.report.pod_checks import NodeState
 from schedkit.model.report.sights import Sight
 from schedkit.model.report.status import compute_status

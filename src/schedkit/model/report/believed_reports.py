@@ -1,4 +1,4 @@
-"""What is known of one node, how long it counts, and the state of its kernel that it proves.
+"""Which report of a node is believed, for how long, and all else that is known of the node.
 
 A pod that runs proves nothing. What counts is a *good report*: of this boot of this very node, by an agent
 that is ready, or was less than two minutes ago.
@@ -17,7 +17,7 @@ import msgspec
 from schedkit.model.api.conditions import Reason
 from schedkit.model.api.pods import Pod
 from schedkit.model.api.reports import ReportStatus
-from schedkit.model.report.pod_checks import Bucket, NodeState, shortened
+from schedkit.model.report.pod_checks import NodeState, shortened
 from schedkit.model.report.sights import Sight
 
 REPORT_LASTS = timedelta(minutes=2)  # after its agent stopped being ready
@@ -25,18 +25,6 @@ ATTACHING_LASTS = timedelta(minutes=5)
 JOINING_LASTS = timedelta(minutes=5)
 REBOOTING_LASTS = timedelta(minutes=5)
 STRANGER_LASTS = timedelta(seconds=30)  # so long a pod may be in a report before it is in the cache
-
-
-class ProvedState(msgspec.Struct, frozen=True, gc=False):
-    """What is known about the kernel of one node that should run the scheduler."""
-
-    node: str  # empty: the pod has no node yet, or there is no pod
-    bucket: Bucket
-    reason: Reason
-    message: str
-    is_excused: bool = False  # does not keep Ready from being True
-    is_updated: bool = False  # attached, by a pod of the current template
-    changes_at: datetime | None = None  # None: not by waiting alone
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
@@ -111,26 +99,8 @@ def _is_of_this_boot(sight: Sight, report: ReportStatus) -> bool:
     return known == (report.node_uid, report.kernel.boot_id)
 
 
-# What evidence proves
-
-
-def proved(evidence: Evidence, bucket: Bucket, reason: Reason, message: str) -> ProvedState:
-    """The state of the evidence's node, with what follows for Ready, and when it changes by itself."""
-    is_excused = bucket is Bucket.INELIGIBLE or _is_excused(evidence)
-    node = evidence.pod.spec.node_name
-    return ProvedState(node, bucket, reason, message, is_excused, changes_at=_changes_at(evidence))
-
-
-def _is_excused(evidence: Evidence) -> bool:
-    """Of a big fleet one node is always down, and one is new: those do not keep Ready from being True."""
-    if not evidence.pod.spec.node_name:
-        return False
-    node, sight = evidence.sight.node, evidence.sight
-    is_leaving = node is None or not node.is_ready or node.metadata.deletion_timestamp is not None
-    return is_leaving or evidence.is_younger(sight.joined_at, JOINING_LASTS)
-
-
-def _changes_at(evidence: Evidence) -> datetime | None:
+def changes_at(evidence: Evidence) -> datetime | None:
+    """When something of it ends to count; None: not by waiting alone."""
     sight = evidence.sight
     waits = (
         (sight.silent_since, REPORT_LASTS),
