@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from schedkit.model.api.conditions import Finding, Reason, no, unknown, yes
 from schedkit.model.api.schedext import ConditionStatus
-from schedkit.model.report.condition_checks import (
-    Check,
-    Situation,
+from schedkit.model.report.accepted_checks import Check, Situation, first
+from schedkit.model.report.deployed_checks import (
     change_is_not_seen_yet,
-    first,
     no_node_matches,
     nothing_should_run,
     something_is_in_the_way,

@@ -16,7 +16,8 @@ from schedkit.model.api.schedext import (
 )
 from schedkit.model.deploy.observation import Observation
 from schedkit.model.deploy.plan import Decision
-from schedkit.model.report.condition_checks import ACCEPTED, DEPLOYED, PROGRESSING, Situation, first
+from schedkit.model.report.accepted_checks import ACCEPTED, Situation, first
+from schedkit.model.report.deployed_checks import DEPLOYED, PROGRESSING
 from schedkit.model.report.fleet import Fleet
 from schedkit.model.report.ready_checks import ready_finding
 from schedkit.model.trust.rules import Rules, unused_settings_remark
