@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schedkit.model.api.schedextnode import SchedExtNodeStatus
+from schedkit.model.node.eject_counts import new_ejects
 from schedkit.model.node.report import is_same_report
-from schedkit.model.node.tally import new_ejects
 
 WRITES, PER_S = 6, 60.0
 # short enough that a report is there within half a minute after an outage

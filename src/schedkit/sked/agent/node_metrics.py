@@ -23,6 +23,7 @@ from schedkit.kube.access.config import Connection
 from schedkit.kube.client import Client
 from schedkit.model.api.schedextnode import SchedExtNodeStatus
 from schedkit.model.kernel.sched_ext import State
+from schedkit.model.node.eject_counts import EjectCounts
 from schedkit.sked import logs
 from schedkit.sked.http import certificates
 from schedkit.sked.http.authorization import Gatekeeper
@@ -43,7 +44,7 @@ class Seen(NamedTuple):
     """What an agent knows."""
 
     status: SchedExtNodeStatus | None  # None: it has not looked yet
-    ejects: Mapping[int, int]  # by kind
+    ejects: EjectCounts
 
 
 async def serve(root: Path, connection: Connection, address: Address, seen: Callable[[], Seen]) -> None:
@@ -106,7 +107,7 @@ def _of_looks(seen: Seen) -> Iterator[Metric]:
     )
     attached.add_metric([seen.status.owner.kind.value], float(seen.status.state == State.ENABLED.value))
     yield attached
-    kinds = {str(kind): count for kind, count in seen.ejects.items()}
+    kinds = {str(kind): count for kind, count in seen.ejects.by_kind.items()}
     yield _counters("sked_node_ejects", "Schedulers that the kernel ejected, by its kind.", "kind", kinds)
     last = seen.status.exits[-1].time if seen.status.exits else None
     if last is not None:

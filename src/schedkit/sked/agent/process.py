@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from schedkit.kube.access import config
 from schedkit.kube.direct import DirectClient
 from schedkit.model.api.schedextnode import NodeAgent, NodeKernel, SchedExtNodeStatus
 from schedkit.model.kernel.sched_ext import KernelState
+from schedkit.model.node.eject_counts import EjectCounts
 from schedkit.model.node.report import Identity, report
-from schedkit.model.node.tally import new_ejects
 from schedkit.model.readiness.facts import Facts, KernelFacts
 from schedkit.model.readiness.table import Finding, examine
 from schedkit.sked.agent import journal, probes
@@ -91,7 +90,7 @@ class Agent:
         self._looked_at = float("-inf")
         self._wake = asyncio.Event()
         self._seen: SchedExtNodeStatus | None = None
-        self._ejects: Counter[int] = Counter()
+        self._ejects = EjectCounts()
 
     def troubles(self) -> tuple[str, ...]:
         """Why the agent is not ready; empty: it is."""
@@ -154,7 +153,7 @@ class Agent:
             look = await asyncio.to_thread(self._watcher.look)
             self._looked_at = time.monotonic()
             before = report(identity, look, findings, before)
-            self._ejects += new_ejects(self._seen.exits if self._seen else (), before.exits)
+            self._ejects = self._ejects.after(before.exits)
             self._seen = before
             self._reporter.want(before)
             await self._pause(look.snapshot.kernel)

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from schedkit.model.api.schedextnode import NodeExit, NodeOwner, NodeOwnerKind, SchedExtNodeStatus
+from schedkit.model.node.eject_counts import EjectCounts
 from schedkit.sked.agent.node_metrics import Page, Seen
 
 ENDED = dt.datetime(2026, 11, 18, 12, 0, 0, tzinfo=dt.UTC)
@@ -41,7 +42,7 @@ def test_a_node_is_told_in_numbers(kernel: Path, tmp_path: Path) -> None:
         state="enabled", owner=NodeOwner(kind=NodeOwnerKind.POD), exits=(NodeExit(ops="mini", time=ENDED),)
     )
 
-    found = samples(tmp_path, Seen(status, {1026: 2}))
+    found = samples(tmp_path, Seen(status, EjectCounts({1026: 2})))
 
     assert {name: value for name, value in found.items() if value} == {
         "sked_node_state[enabled]": 1,
@@ -55,7 +56,7 @@ def test_a_node_is_told_in_numbers(kernel: Path, tmp_path: Path) -> None:
 
 
 def test_the_kernels_numbers_are_of_the_moment_they_are_asked_for(kernel: Path, tmp_path: Path) -> None:
-    page = Page(tmp_path, lambda: Seen(None, {}))
+    page = Page(tmp_path, lambda: Seen(None, EjectCounts()))
     (kernel / "root/events").write_text("SCX_EV_SELECT_CPU_FALLBACK 9\n")
     (kernel / "state").write_text("disabling\n")
 
@@ -66,7 +67,7 @@ def test_the_kernels_numbers_are_of_the_moment_they_are_asked_for(kernel: Path, 
 
 
 def test_before_the_first_look_only_the_kernel_speaks(kernel: Path, tmp_path: Path) -> None:
-    found = samples(tmp_path, Seen(None, {}))
+    found = samples(tmp_path, Seen(None, EjectCounts()))
 
     assert found["sked_node_state[enabled]"] == 1
     assert not any("attached" in name for name in found)
@@ -76,7 +77,7 @@ def test_a_kernel_cannot_fill_the_page(kernel: Path, tmp_path: Path) -> None:
     lines = [f"SCX_EV_{number} 1\n" for number in range(1000)]
     (kernel / "root/events").write_text('bad"name 1\n' + "x" * 100 + " 1\n" + "".join(lines))
 
-    events = [name for name in samples(tmp_path, Seen(None, {})) if "events" in name]
+    events = [name for name in samples(tmp_path, Seen(None, EjectCounts())) if "events" in name]
 
     assert len(events) == 64
     assert all("[SCX_EV_" in name for name in events)
@@ -86,4 +87,4 @@ def test_nothing_attached_is_told_as_such(kernel: Path, tmp_path: Path) -> None:
     (kernel / "state").write_text("disabled\n")
     status = SchedExtNodeStatus(state="disabled", owner=NodeOwner(kind=NodeOwnerKind.NONE))
 
-    assert samples(tmp_path, Seen(status, {}))["sked_node_attached[None]"] == 0
+    assert samples(tmp_path, Seen(status, EjectCounts()))["sked_node_attached[None]"] == 0

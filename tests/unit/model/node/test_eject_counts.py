@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from schedkit.model.api.schedextnode import NodeExit
 from schedkit.model.kernel.log import Exit, ExitKind
+from schedkit.model.node.eject_counts import EjectCounts, new_ejects
 from schedkit.model.node.exits import with_exit
-from schedkit.model.node.tally import new_ejects
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 KINDS = st.sampled_from([ExitKind.UNREG, ExitKind.SYSRQ, ExitKind.ERROR, ExitKind.ERROR_STALL])
@@ -19,17 +19,15 @@ KINDS = st.sampled_from([ExitKind.UNREG, ExitKind.SYSRQ, ExitKind.ERROR, ExitKin
 
 @given(ends=st.lists(st.tuples(st.sampled_from("ab"), KINDS), max_size=60), looks=st.integers(1, 5))
 def test_each_eject_is_counted_once_and_nothing_else(ends: list[tuple[str, ExitKind]], looks: int) -> None:
-    counted: Counter[int] = Counter()
-    told: tuple[NodeExit, ...] = ()
+    counted = EjectCounts()
     exits: tuple[NodeExit, ...] = ()
     for number, (ops, kind) in enumerate(ends):
         at = START + dt.timedelta(seconds=number)
         exits = with_exit(exits, Exit(ops, kind, "", "", number, number), at)
         if number % looks == 0 or number == len(ends) - 1:
-            counted += new_ejects(told, exits)
-            told = exits
+            counted = counted.after(exits)
 
-    assert counted == Counter(int(kind) for _, kind in ends if kind >= ExitKind.ERROR)
+    assert counted.by_kind == Counter(int(kind) for _, kind in ends if kind >= ExitKind.ERROR)
 
 
 def test_what_was_reported_before_is_not_new() -> None:

@@ -1,13 +1,29 @@
-"""How often schedulers were ejected, from one report to the next."""
+"""How often schedulers were ejected: what the agent's metric `sked_node_ejects_total` counts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
 from schedkit.model.api.schedextnode import NodeExit
 from schedkit.model.kernel.log import ExitKind
+
+
+class EjectCounts(NamedTuple):
+    """Every eject once, from one report to the next.
+
+    Before the first report nothing was told: what the log held from before the agent's start counts as well.
+    """
+
+    by_kind: Mapping[int, int] = MappingProxyType({})  # by the kernel's numbers for them
+    told: tuple[NodeExit, ...] = ()  # by the last report
+
+    def after(self, exits: tuple[NodeExit, ...]) -> EjectCounts:
+        """With what is new in another report."""
+        return EjectCounts(Counter(self.by_kind) + new_ejects(self.told, exits), exits)
 
 
 def new_ejects(before: Iterable[NodeExit], now: Iterable[NodeExit]) -> Counter[int]:
