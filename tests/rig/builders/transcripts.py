@@ -10,7 +10,7 @@ from rig.runtimes.fakeruntime import FakeRuntime, Program
 from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.actions import Action, Plan
 from schedkit.model.host.containers import Container, ContainerState
-from schedkit.model.host.switch_reset import describe
+from schedkit.model.host.switch_reset_plans import describe
 from schedkit.runtimes.specs import Spec
 from schedkit.schedctl.change.machine import Machine, NewContainer, Stops
 

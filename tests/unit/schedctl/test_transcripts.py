@@ -12,7 +12,7 @@ from rig.runtimes.fakeruntime import Program
 from schedkit.model.host.actions import Plan
 from schedkit.model.host.containers import Container
 from schedkit.model.host.processes import Hold
-from schedkit.model.host.switch_reset import Wanted, plan_switch
+from schedkit.model.host.switch_reset_plans import Wanted, plan_switch
 from schedkit.model.kernel.log import ExitKind
 from schedkit.schedctl import wiring
 from schedkit.schedctl.change import snapshot

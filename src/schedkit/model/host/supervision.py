@@ -13,7 +13,7 @@ from schedkit.model.host.confirmation import Course, judge_start
 from schedkit.model.host.containers import Container, ContainerState, Exit
 from schedkit.model.host.owners import OwnerKind, attribute
 from schedkit.model.host.release import has_stayed, left_in_kernel, outlives
-from schedkit.model.host.run_stop import plan_stop
+from schedkit.model.host.run_stop_plans import plan_stop
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.log import ExitKind, LogReading, exits_since, last_words
 from schedkit.model.kernel.sched_ext import KernelState, State

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from schedkit.kernel import machine
 from schedkit.model.host import containers
-from schedkit.model.host.run_stop import After
+from schedkit.model.host.run_stop_plans import After
 from schedkit.model.host.time_limits import GRACE_S, TIMEOUT_S
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import Reference

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from schedkit.model.host.actions import Plan, Refused
-from schedkit.model.host.run_stop import After
+from schedkit.model.host.run_stop_plans import After
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.switch_reset import free_name
+from schedkit.model.host.switch_reset_plans import free_name
 from schedkit.model.trust.verified import signer_of
 from schedkit.runtimes.errors import NoSuchContainerError
 from schedkit.runtimes.port import Runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from schedkit.model.host.run_stop import choose
+from schedkit.model.host.run_stop_plans import choose
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.scheduler_output import forward
 from schedkit.schedctl.change import snapshot

@@ -9,7 +9,7 @@ import click
 from schedkit.model.host.actions import Plan
 from schedkit.model.host.release import left_behind
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.switch_reset import describe, plan_reset
+from schedkit.model.host.switch_reset_plans import describe, plan_reset
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering
 from schedkit.schedctl.answers.progress import tell

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from schedkit.model.host.actions import Plan, Refused
-from schedkit.model.host.run_stop import After, plan_run
+from schedkit.model.host.run_stop_plans import After, plan_run
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering

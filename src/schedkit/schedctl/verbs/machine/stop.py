@@ -8,7 +8,7 @@ import click
 
 from schedkit.model.host.containers import Container
 from schedkit.model.host.release import left_in_kernel
-from schedkit.model.host.run_stop import choose, plan_stop
+from schedkit.model.host.run_stop_plans import choose, plan_stop
 from schedkit.model.kernel.sched_ext import KernelState
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering

@@ -15,7 +15,7 @@ import click
 from schedkit.model.host.actions import Refused
 from schedkit.model.host.confirmation import Course
 from schedkit.model.host.containers import Container
-from schedkit.model.host.run_stop import choose
+from schedkit.model.host.run_stop_plans import choose
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.host.supervision import (
     PATIENCE_S,

@@ -10,9 +10,9 @@ import msgspec
 
 from schedkit.model.host.actions import Plan, Refused
 from schedkit.model.host.containers import OPTIONS_LABEL, Container
-from schedkit.model.host.run_stop import After
+from schedkit.model.host.run_stop_plans import After
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.switch_reset import Unchanged, Wanted, plan_switch
+from schedkit.model.host.switch_reset_plans import Unchanged, Wanted, plan_switch
 from schedkit.model.trust.verified import signer_of
 from schedkit.schedctl import wiring
 from schedkit.schedctl.answers.answer import Answer, answering

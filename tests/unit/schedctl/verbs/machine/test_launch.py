@@ -14,7 +14,7 @@ from rig.runtimes.fakeruntime import FakeRuntime
 from rig.runtimes.image_contents import UNSIGNED
 from schedkit.model.host.actions import CLEAR, Create, Plan
 from schedkit.model.host.containers import Container, ContainerState
-from schedkit.model.host.run_stop import After
+from schedkit.model.host.run_stop_plans import After
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.images.configs import ImageConfig
 from schedkit.model.images.references import parse_reference

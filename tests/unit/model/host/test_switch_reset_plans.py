@@ -27,9 +27,9 @@ from schedkit.model.host.actions import (
 from schedkit.model.host.containers import DIGEST_LABEL, OPTIONS_LABEL, Container, ContainerState
 from schedkit.model.host.holders import SchedulerMap
 from schedkit.model.host.processes import Hold, Process, Proof
-from schedkit.model.host.run_stop import After, plan_run, plan_stop
+from schedkit.model.host.run_stop_plans import After, plan_run, plan_stop
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.host.switch_reset import (
+from schedkit.model.host.switch_reset_plans import (
     Unchanged,
     Wanted,
     describe,

@@ -26,7 +26,7 @@ from schedkit.model.host.holders import HeldObjects, Leftovers, SchedulerMap
 from schedkit.model.host.owners import Owner, OwnerKind
 from schedkit.model.host.processes import Hold, Process, Proof
 from schedkit.model.host.release import is_free, is_released, left_in_kernel, plan_ejection
-from schedkit.model.host.run_stop import After, choose, plan_run, plan_stop
+from schedkit.model.host.run_stop_plans import After, choose, plan_run, plan_stop
 from schedkit.model.host.snapshot import Snapshot
 from schedkit.model.kernel.sched_ext import KernelState, State
 

@@ -37,7 +37,7 @@ from schedkit.model.host.holders import Leftovers
 from schedkit.model.host.owners import OwnerKind, way_to_end
 from schedkit.model.host.processes import Process, Proof, is_in_container, place_of
 from schedkit.model.host.release import left_behind
-from schedkit.model.host.run_stop import (
+from schedkit.model.host.run_stop_plans import (
     After,
     discard_leftovers,
     lingering,
