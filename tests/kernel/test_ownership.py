@@ -25,7 +25,7 @@ from schedkit.model.host.owners import OwnerKind
 from schedkit.model.host.processes import Hold, Proof, place_of
 from schedkit.model.host.status_words import Status, judge
 from schedkit.model.kernel.log import ExitKind
-from schedkit.schedctl.change import eject
+from schedkit.schedctl.change import forced_ends
 
 # on 6.x kernels the late end of an ejected link takes the next scheduler along
 pytestmark = pytest.mark.kernel("7", "6")
@@ -209,7 +209,7 @@ def test_a_pinned_scheduler_is_detached_by_its_link_and_the_next_survives_the_pi
     fifo.wait(EXIT_TIMEOUT_S)
     assert proved().hold is Hold.NOBODY
 
-    eject.eject(ROOT, is_blind=False)
+    forced_ends.eject(ROOT, is_blind=False)
 
     schedext.await_disabled()
     assert [each.kind for each in kmsg.read(ROOT, after_seq=seen).exits] == [ExitKind.UNREG]

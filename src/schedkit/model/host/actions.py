@@ -1,7 +1,7 @@
 """What can be done to a machine, as values; plans made of it; and a refusal to do anything.
 
-Nothing here acts, or decides: `run_stop` and `switch_reset` make plans of these, `schedctl` performs them.
-"The new container" is the one that is asked for: it does not exist yet when a plan is made.
+Nothing here acts, or decides: `run_stop_plans` and `switch_reset_plans` are made of it; `schedctl` performs
+them. "The new container" is the one that is asked for: it does not exist yet when a plan is made.
 """
 
 from __future__ import annotations

@@ -58,21 +58,21 @@ class ThisKernel:
 
     def end_process(self, process: Process, *, grace_s: float) -> None:
         """SIGTERM, then SIGKILL."""
-        from schedkit.schedctl.change import eject  # noqa: PLC0415 - as above
+        from schedkit.schedctl.change import forced_ends  # noqa: PLC0415 - as above
 
-        eject.end_process(self._root, process, grace_s=grace_s)
+        forced_ends.end_process(self._root, process, grace_s=grace_s)
 
     def eject(self, *, is_blind: bool) -> None:
         """Take the scheduler out of the kernel; see the port."""
-        from schedkit.schedctl.change import eject  # noqa: PLC0415 - as above
+        from schedkit.schedctl.change import forced_ends  # noqa: PLC0415 - as above
 
-        eject.eject(self._root, is_blind=is_blind)
+        forced_ends.eject(self._root, is_blind=is_blind)
 
     def unregister(self, scheduler: SchedulerMap) -> None:
         """Remove what an ejected scheduler has left."""
-        from schedkit.schedctl.change import eject  # noqa: PLC0415 - as above
+        from schedkit.schedctl.change import forced_ends  # noqa: PLC0415 - as above
 
-        eject.unregister(self._root, scheduler)
+        forced_ends.unregister(self._root, scheduler)
 
     def hearing(self, *, poll_s: float) -> AbstractContextManager[Callable[[float], None]]:
         """A way to wait until it announces a change; see the port."""

@@ -11,7 +11,7 @@ import pytest
 from schedkit.kernel import structops
 from schedkit.model.host.holders import MapsReading, SchedulerMap
 from schedkit.model.host.processes import Process
-from schedkit.schedctl.change import eject
+from schedkit.schedctl.change import forced_ends
 from schedkit.schedctl.problems.problem import Problem
 
 LINK = "link_type:\tstruct_ops\nlink_id:\t5\nmap_id:\t13\n"
@@ -41,7 +41,9 @@ def machine(root: Path, pid: int, command: str) -> Path:
 def test_a_process_that_holds_a_scheduler_is_asked_to_end(
     sleeper: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    eject.end_process(machine(tmp_path, sleeper.pid, "scx"), Process(sleeper.pid, command="scx"), grace_s=30)
+    forced_ends.end_process(
+        machine(tmp_path, sleeper.pid, "scx"), Process(sleeper.pid, command="scx"), grace_s=30
+    )
 
     assert sleeper.wait(30) == -15
 
@@ -52,7 +54,7 @@ def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
 
-        eject.end_process(
+        forced_ends.end_process(
             machine(tmp_path, process.pid, "scx"), Process(process.pid, command="scx"), grace_s=0.1
         )
 
@@ -64,8 +66,8 @@ def test_a_number_that_belongs_to_somebody_else_by_now_ends_nobody(
 ) -> None:
     root = machine(tmp_path, sleeper.pid, "an editor")
 
-    eject.end_process(root, Process(sleeper.pid, command="scx"), grace_s=0)
-    eject.end_process(tmp_path, Process(NOBODY, command="scx"), grace_s=0)
+    forced_ends.end_process(root, Process(sleeper.pid, command="scx"), grace_s=0)
+    forced_ends.end_process(tmp_path, Process(NOBODY, command="scx"), grace_s=0)
 
     assert sleeper.poll() is None
 
@@ -82,7 +84,7 @@ def kernel(root: Path, state: str) -> Path:
 def test_sysrq_is_pressed_only_where_there_is_something_to_eject(
     state: str, pressed: str, tmp_path: Path
 ) -> None:
-    eject.eject(kernel(tmp_path, state), is_blind=True)
+    forced_ends.eject(kernel(tmp_path, state), is_blind=True)
 
     assert (tmp_path / "proc/sysrq-trigger").read_text() == pressed
 
@@ -91,7 +93,7 @@ def test_what_a_process_may_hold_is_not_ejected_unless_told_so(tmp_path: Path) -
     root = kernel(tmp_path, "enabled")
 
     with pytest.raises(Problem, match="a process may hold it"):
-        eject.eject(root, is_blind=False)
+        forced_ends.eject(root, is_blind=False)
 
     assert (root / "proc/sysrq-trigger").read_text() == ""
 
@@ -102,7 +104,7 @@ def test_who_may_not_press_it_is_told_to_be_root(tmp_path: Path) -> None:
     (root / "proc/sysrq-trigger").mkdir()
 
     with pytest.raises(Problem, match="not ejected") as met:
-        eject.eject(root, is_blind=True)
+        forced_ends.eject(root, is_blind=True)
 
     assert "root" in met.value.remedy
 
@@ -117,6 +119,6 @@ def test_what_an_ejected_scheduler_has_left_stays_while_another_may_be_attached(
     monkeypatch.setattr(structops, "read", lambda _: MapsReading((left,)))  # for root alone
     monkeypatch.setattr(structops, "unregister", seen.append)
 
-    eject.unregister(tmp_path, left)
+    forced_ends.unregister(tmp_path, left)
 
     assert seen == removed
