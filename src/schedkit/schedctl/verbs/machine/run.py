@@ -1,4 +1,7 @@
-"""`schedctl run`: bring a scheduler into the kernel, and say so only when the kernel does."""
+"""`schedctl run`: bring a scheduler into the kernel, and say so only when the kernel does.
+
+When it gives up on the kernel is decided in `model.host.confirmation`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`schedctl stop`: end a scheduler, and wait until the kernel has let go of it."""
+"""`schedctl stop`: end a scheduler, and wait until the kernel has let go of it.
+
+How long each of them may take stands in `model.host.time_limits`.
+"""
 
 from __future__ import annotations
 

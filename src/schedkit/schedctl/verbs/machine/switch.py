@@ -1,4 +1,7 @@
-"""`schedctl switch`: another scheduler in place of the one that runs, which comes back if that fails."""
+"""`schedctl switch`: another scheduler in place of the one that runs, which comes back if that fails.
+
+How long the kernel ran its own in between is worked out in `model.host.switch_gap`.
+"""
 
 from __future__ import annotations
 
