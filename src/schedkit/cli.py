@@ -19,6 +19,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_USAGE, _OUTPUT_LOST = 64, 74  # EX_USAGE and EX_IOERR of sysexits.h: `os` has them on some systems alone
+
 
 class Verb(NamedTuple):
     """Where a verb lives, and its line in the help; neither needs its module imported."""
@@ -33,7 +35,7 @@ class WrongUsage(click.ClickException):
     The exit code is that of sysexits.h: click's own 2 is an answer of `schedctl status`.
     """
 
-    exit_code = os.EX_USAGE
+    exit_code = _USAGE
 
     def __init__(self, error: click.UsageError) -> None:
         super().__init__(error.format_message())
@@ -173,7 +175,7 @@ def _delivered_output() -> Iterator[None]:
         with suppress(OSError):  # stderr may lie on the same full disk
             click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
         _discard_output()
-        raise SystemExit(os.EX_IOERR) from None
+        raise SystemExit(_OUTPUT_LOST) from None
 
 
 def _flush_output() -> None:

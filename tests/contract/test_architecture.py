@@ -62,7 +62,10 @@ FORBIDDEN_BY = {
     "Runtimes": ("schedkit.runtimes.podman.spoiled", "schedkit.runtimes.containerd.client"),
     "Rooms of kube": ("schedkit.kube.access.spoiled", "schedkit.kube.controller"),
     "Rooms of sked": ("schedkit.sked.trust.spoiled", "schedkit.sked.reconcile"),
-    "The plugin of kubectl runs on any laptop": ("schedkit.sked.plugin.spoiled", "schedkit.sked.wiring"),
+    "The plugin of kubectl is imported on any laptop": (
+        "schedkit.sked.plugin.spoiled",
+        "schedkit.sked.wiring",
+    ),
     "Rooms of schedctl": ("schedkit.schedctl.change.spoiled", "schedkit.schedctl.verbs.machine.stop"),
     "Verbs of schedctl import no verb": (
         "schedkit.schedctl.verbs.machine.ps",
