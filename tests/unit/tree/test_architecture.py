@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -20,6 +21,23 @@ def test_no_verb_is_left_out_of_the_contract_of_verbs() -> None:
     verbs = [*main.VERBS.values(), *catalog.VERBS.values(), *trust.VERBS.values()]
 
     assert set(held) == {each.target.removesuffix(":command") for each in verbs if ":command" in each.target}
+
+
+def test_the_map_of_every_room_names_every_module_in_it() -> None:
+    """But for verbs, which are called like their modules and listed in `VERBS`."""
+    verbs = {*main.VERBS.values(), *catalog.VERBS.values(), *trust.VERBS.values()}
+    told_elsewhere = {each.target.partition(":")[0] for each in verbs}
+
+    assert [each for each in _not_on_a_map(ROOT / "src/schedkit") if each not in told_elsewhere] == []
+
+
+def _not_on_a_map(house: Path) -> Iterator[str]:
+    for file in sorted(house.rglob("__init__.py")):
+        words = re.findall(r"`(\w+)(?:\.\w+)*`", ast.get_docstring(ast.parse(file.read_text())) or "")
+        for each in sorted(file.parent.iterdir()):
+            is_module = each.suffix == ".py" and not each.stem.startswith("__")
+            if (is_module or (each / "__init__.py").exists()) and each.stem not in words:
+                yield ".".join((*file.parent.relative_to(house.parent).parts, each.stem))
 
 
 def test_no_import_is_excused() -> None:

@@ -1,4 +1,7 @@
-"""`schedctl catalog`: which catalogs count, how to get a newer one, and how to publish one."""
+"""`schedctl catalog`: which catalogs count, how to get a newer one, and how to publish one.
+
+`list` is the verb `schedctl list`, of what the catalogs offer.
+"""
 
 from __future__ import annotations
 

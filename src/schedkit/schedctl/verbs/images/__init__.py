@@ -1,4 +1,4 @@
-"""Verbs about images, none of which needs a kernel with sched_ext. `elf_libraries`.
+"""Verbs about images, none of which needs a kernel with sched_ext.
 
-What `package` takes along with a program.
+`elf_libraries`: what `package` takes along with a program.
 """
