@@ -9,12 +9,22 @@ from collections.abc import Sequence
 import msgspec
 
 from schedkit.model.api.conditions import legible
-from schedkit.model.api.schedextnode import MAX_EXITS, MAX_OPS, MAX_WORDS, NodeExit, NodeOwner, NodeOwnerKind
+from schedkit.model.api.schedextnode import (
+    MAX_EXITS,
+    MAX_OPS,
+    MAX_WORDS,
+    NodeExit,
+    NodeOwner,
+    NodeOwnerKind,
+    SchedExtNodeStatus,
+)
 from schedkit.model.kernel.log import Exit, ExitKind
+from schedkit.model.kernel.sched_ext import KernelState, State
 
 _TASK = re.compile(r"^(?P<task>\S.{0,47}\[\d{1,10}\]) failed to run for ")
 _MAX_TOLD = 512  # more than a log holds
 _NOT_SEEN = NodeOwner()
+_ATTACHED = frozenset({State.ENABLED, State.DISABLING})  # and counted, but not told to have ended
 
 
 def with_exit(
@@ -50,11 +60,26 @@ def task_of(ended: Exit) -> str:
     return bounded(found["task"], 64) if found else ""
 
 
-def untold(exits: Sequence[Exit], told: Sequence[NodeExit]) -> Sequence[Exit]:
-    """The ends in the log that an earlier agent of this boot has not reported."""
+def ended_at_least(before: SchedExtNodeStatus, kernel: KernelState) -> int | None:
+    """How many attachments have ended since that report, by the kernel's count; None: it is not known.
+
+    Ends that the log has besides are of schedulers that could not be attached.
+    """
+    if before.enable_seq is None or kernel.enable_seq is None:
+        return None
+    was_attached, is_attached = before.state in _ATTACHED, kernel.state in _ATTACHED
+    return max(0, kernel.enable_seq - before.enable_seq + was_attached - is_attached)
+
+
+def untold(exits: Sequence[Exit], told: Sequence[NodeExit], *, at_least: int | None = None) -> Sequence[Exit]:
+    """The ends in the log that an earlier agent of this boot has not reported: so many, or more."""
     if told and told[-1].log_time and all(each.time_us for each in exits):
         return [each for each in exits if each.time_us > told[-1].log_time]
-    return exits[_overlap([(each.ops, int(each.kind)) for each in exits], _each(told)) :]
+    logged = [(each.ops, int(each.kind)) for each in exits]
+    if at_least is None or len(told) < MAX_EXITS:
+        return exits[_overlap(logged, _each(told)) :]
+    # the report may have forgotten ends that the log has: where all are alike, only the count tells which
+    return exits[_place(logged[: max(0, len(logged) - at_least)], _each(told)) :]
 
 
 def _each(told: Sequence[NodeExit]) -> list[tuple[str, int]]:
@@ -70,6 +95,15 @@ def _overlap(logged: Sequence[tuple[str, int]], told: Sequence[tuple[str, int]])
             return place
     for place in range(len(logged), len(told), -1):
         if told and list(logged[place - len(told) : place]) == list(told):
+            return place
+    return 0
+
+
+def _place(logged: Sequence[tuple[str, int]], told: Sequence[tuple[str, int]]) -> int:
+    """After how many of the log's ends the last that was told stands, as late as possible."""
+    for place in range(len(logged), 0, -1):
+        same = min(place, len(told))
+        if list(logged[place - same : place]) == list(told[-same:]):
             return place
     return 0
 

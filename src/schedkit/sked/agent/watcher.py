@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schedkit.kernel import observation, processes, sysfs
@@ -13,11 +13,11 @@ from schedkit.kernel.syslog import Syslog
 from schedkit.model.api.schedextnode import NodeExit, SchedExtNodeStatus
 from schedkit.model.host.processes import Hold
 from schedkit.model.host.snapshot import Snapshot
-from schedkit.model.kernel.log import LogReading
+from schedkit.model.kernel.log import Exit, LogReading
 from schedkit.model.kernel.sched_ext import KernelState, State
 from schedkit.model.node.attachments import Attachments, ended_owner, reported_attachment, with_attachment
 from schedkit.model.node.dates import dated
-from schedkit.model.node.exits import untold, with_exit
+from schedkit.model.node.exits import ended_at_least, untold, with_exit
 from schedkit.model.node.report import Look
 
 # an owner that could not be proved is looked for again so often, or more seldom where the walk through all
@@ -113,10 +113,17 @@ class Watcher:
         not_before, self._told_at = self._told_at, now
         if before is not None and _has_nothing_ended(before, kernel):
             return
-        for each in untold(new, earlier.exits) if earlier else new:
+        for each in self._untold(new, earlier):
             at = dated(each.time_us, now, self._clock(), not_before=not_before)
             whose, self._attached = ended_owner(self._attached, each.ops)
             self._exits = with_exit(self._exits, each, at, whose)
+
+    def _untold(self, new: Sequence[Exit], earlier: SchedExtNodeStatus | None) -> Sequence[Exit]:
+        if earlier is None:
+            return new
+        # what the kernel had counted before the log was read: later ends may not be in it
+        at_least = ended_at_least(earlier, self._before_log) if self._before_log else None
+        return untold(new, earlier.exits, at_least=at_least)
 
 
 def _is_same_attachment(one: KernelState, other: KernelState) -> bool:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.api.schedextnode import MAX_EXITS, NodeExit, NodeOwner, NodeOwnerKind
+from schedkit.model.api.schedextnode import MAX_EXITS, NodeExit, NodeOwner, NodeOwnerKind, SchedExtNodeStatus
 from schedkit.model.kernel.log import Exit, ExitKind
-from schedkit.model.node.exits import task_of, untold, with_exit
+from schedkit.model.kernel.sched_ext import KernelState, State
+from schedkit.model.node.exits import ended_at_least, task_of, untold, with_exit
 
 AT = dt.datetime(2026, 11, 18, 9, 0, 0, tzinfo=dt.UTC)
 STALLED = "victim[458] failed to run for 2.044s"
@@ -136,6 +137,43 @@ def test_without_times_equal_ends_are_told_once_each() -> None:
 
     assert len(untold([same] * 5, reported([same] * 3))) == 2
     assert len(untold([same] * 3, reported([same] * 3))) == 0
+
+
+@pytest.mark.parametrize("new", [0, 1, 4, 9])
+@pytest.mark.parametrize("forgotten", [0, 3], ids=["a whole log", "a log without its beginning"])
+def test_without_times_equal_ends_of_more_pods_than_a_report_holds_are_told_once_each(
+    new: int, forgotten: int
+) -> None:
+    """The report has forgotten the first of them: the kernel's own count says how many it has not told."""
+    told: tuple[NodeExit, ...] = ()
+    for number in range(MAX_EXITS + 4):
+        whose = NodeOwner(kind=NodeOwnerKind.POD, pod_uid=f"pod-{number}")
+        told = with_exit(told, end(time_us=0), AT, whose)
+    logged = [end(time_us=0)] * (MAX_EXITS + 4 + new - forgotten)
+
+    assert len(untold(logged, told, at_least=new)) == new
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "ended"),
+    [
+        pytest.param(("enabled", 5), (State.ENABLED, 5), 0, id="the same is attached"),
+        pytest.param(("enabled", 5), (State.DISABLED, 5), 1, id="it has ended"),
+        pytest.param(("enabled", 5), (State.ENABLED, 7), 2, id="it and another have"),
+        pytest.param(("disabled", 5), (State.DISABLED, 7), 2, id="two came and went"),
+        pytest.param(("disabling", 5), (State.ENABLING, 5), 1, id="it was on its way out"),
+        pytest.param(("disabled", 5), (State.DISABLING, 6), 0, id="it is not out yet"),
+        pytest.param(("disabled", 5), (State.DISABLED, 3), 0, id="a count that falls proves nothing"),
+        pytest.param(("disabled", None), (State.DISABLED, 3), None, id="nobody counted before"),
+        pytest.param(("disabled", 5), (State.UNKNOWN, None), None, id="nobody counts now"),
+    ],
+)
+def test_the_kernels_count_says_how_many_have_ended_since_a_report(
+    before: tuple[str, int | None], now: tuple[State, int | None], ended: int | None
+) -> None:
+    report = SchedExtNodeStatus(state=before[0], enable_seq=before[1])
+
+    assert ended_at_least(report, KernelState(now[0], enable_seq=now[1])) == ended
 
 
 def test_ends_of_different_owners_are_counted_apart() -> None:

@@ -319,6 +319,26 @@ def test_an_end_is_told_once_when_somebody_switches_the_times_of_the_log(node: N
     assert node.ends() == [("mini", 3)]
 
 
+def test_an_agent_that_begins_anew_tells_no_end_again_though_all_are_alike_and_the_log_has_no_times(
+    node: Node,
+) -> None:
+    """Of pods that came one after the other, more than a report holds."""
+    node.log = timeless(node.log)
+    for number in range(1, 13):
+        node.cgroups = pod(f"{number:08d}-0000-4000-8000-000000000000")
+        node.says("enabled", seq=number)
+        node.look()
+        node.says("disabled", seq=number)
+        node.log += timeless(ended(number))
+        seen = node.look()
+    report = SchedExtNodeStatus(state="disabled", enable_seq=12, exits=seen.exits)
+
+    node.watcher = node.agent()
+    node.watcher.resume(report)
+
+    assert node.look().exits == report.exits
+
+
 def test_an_end_is_told_once(node: Node) -> None:
     node.says("enabled")
     node.look()
