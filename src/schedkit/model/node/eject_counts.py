@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -37,6 +36,6 @@ def new_ejects(before: Iterable[NodeExit], now: Iterable[NodeExit]) -> Counter[i
     return found
 
 
-def _entry(ended: NodeExit) -> tuple[str, int, datetime | None]:
+def _entry(ended: NodeExit) -> tuple[object, ...]:
     """What stays the same of an entry, however often its end is repeated."""
-    return ended.ops, ended.kind, ended.first_time
+    return ended.ops, ended.kind, ended.owner, ended.pod_uid, ended.first_time

@@ -70,8 +70,8 @@ def first_ejects(old: Report | None, new: Report | None) -> tuple[NodeExit, ...]
     return tuple(each for each in exits if each.kind >= EJECT and _burst(each) not in known)
 
 
-def _burst(ended: NodeExit) -> tuple[str, int, datetime | None]:
-    return ended.ops, ended.kind, ended.first_time
+def _burst(ended: NodeExit) -> tuple[object, ...]:
+    return ended.ops, ended.kind, ended.owner, ended.pod_uid, ended.first_time
 
 
 def _ejects(report: Report | None) -> set[NodeExit]:

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedkit.model.api.schedextnode import NodeExit
+from schedkit.model.api.schedextnode import NodeExit, NodeOwner, NodeOwnerKind
 from schedkit.model.kernel.log import Exit, ExitKind
 from schedkit.model.node.eject_counts import EjectCounts, new_ejects
 from schedkit.model.node.exits import with_exit
@@ -35,3 +35,11 @@ def test_what_was_reported_before_is_not_new() -> None:
 
     assert new_ejects((), exits) == Counter({1024: 1})
     assert new_ejects(exits, exits) == Counter()
+
+
+def test_ejects_of_two_pods_within_one_second_are_two() -> None:
+    eject = Exit("a", ExitKind.ERROR, "", "", 1, 1)
+    first = with_exit((), eject, START, NodeOwner(kind=NodeOwnerKind.POD, pod_uid="one"))
+    both = with_exit(first, eject, START, NodeOwner(kind=NodeOwnerKind.POD, pod_uid="other"))
+
+    assert new_ejects(first, both) == Counter({1024: 1})

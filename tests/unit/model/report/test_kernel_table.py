@@ -597,6 +597,13 @@ def test_a_burst_of_ejects_begins_once() -> None:
     assert first_ejects(one, two) == first_ejects(None, one) == first_ejects(one, None) == ()
 
 
+def test_ejects_of_two_pods_within_one_second_are_two_bursts() -> None:
+    first = msgspec.structs.replace(STALL, first_time=ago(9), owner="Pod", pod_uid="one")
+    other = msgspec.structs.replace(first, pod_uid="other")
+
+    assert first_ejects(served(report(exits=(first,))), served(report(exits=(first, other)))) == (other,)
+
+
 def test_a_heartbeat_of_a_node_tells_nothing_new() -> None:
     assert tells_the_same(node(), node(resource_version="31", labels={"a": "b"}))
     for changed in (node(ready=False), node(boot="next"), node(uid="x"), node(deletion_timestamp=NOW)):
