@@ -41,8 +41,10 @@ class ReportStore:
     objects: dict[str, JsonObject] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)  # methods
     headers: list[dict[str, str]] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Failure | None] = field(default_factory=list)  # of the next requests; None: it succeeds
+    collection: str = COLLECTION
     serves_reports: bool = True  # False: the CRD is not there
+    unknown_fields: tuple[str, ...] = ()  # of a status, which an older CRD drops
     _version: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -56,6 +58,8 @@ class ReportStore:
             self._version += 1
             meta = {**content.get("metadata", {}), "name": name, "resourceVersion": str(self._version)}
             self.objects[name] = {**content, "metadata": meta}
+            for field_name in self.unknown_fields:
+                self.objects[name].get("status", {}).pop(field_name, None)
             return self.objects[name]
 
     def delete(self, name: str) -> None:
@@ -107,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.store.headers.append({name.lower(): value for name, value in self.headers.items()})
             failure = self.store.failures.pop(0) if self.store.failures else None
             body = json.loads(content) if content else None
-            name = self.path.removeprefix(COLLECTION).removeprefix("/")
+            name = self.path.removeprefix(self.store.collection).removeprefix("/")
             if failure is None or failure.acts:
                 code, said = self.store.answer(self.command, name, body)
             if failure is not None:
@@ -131,9 +135,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(host: str = "127.0.0.1") -> Iterator[ReportStore]:
-    """A store that answers, in a thread."""
-    store = ReportStore()
+def serving(host: str = "127.0.0.1", *, collection: str = COLLECTION) -> Iterator[ReportStore]:
+    """A store that answers, in a thread; of other objects, if their collection is named."""
+    store = ReportStore(collection=collection)
     family = AF_INET6 if ":" in host else AF_INET
     server_type = type("Server", (ThreadingHTTPServer,), {"address_family": family})
     with server_type((host, 0), type("Handler", (_Handler,), {"store": store})) as server:

@@ -65,6 +65,7 @@ class Reporter:
         self._pace = Pace()
         self._wanted: SchedExtNodeStatus | None = None
         self._version = ""  # of the object; empty: there is none, or it is not known
+        self._stored: SchedExtNodeStatus | None = None  # what became of what was written
         self._failures = 0
         self._token: str | None = None  # the one that `place` is of; None: nothing was asked yet
         self._refusal = ""
@@ -118,6 +119,7 @@ class Reporter:
         if found is not None and found.reported_at is not None:
             age_s = (dt.datetime.now(dt.UTC) - found.reported_at).total_seconds()
             self._pace = pacing.resumed(found, age_s, time.monotonic())
+            self._stored = found
         return found
 
     def want(self, status: SchedExtNodeStatus) -> None:
@@ -169,6 +171,8 @@ class Reporter:
                 self._fail(error)  # also where the API server does not know of reports at all
         else:
             self._version, self._failures, self._refusal = found.metadata.resource_version, 0, ""
+            # an older CRD drops what it does not know: as its answer shows, nobody else has changed that
+            self._stored = _understood(found.status)
             self._pace = pacing.succeeded(self._pace, status)
 
     async def _follow_token(self) -> None:
@@ -219,7 +223,7 @@ class Reporter:
         except KubeError as error:
             self._fail(error)
             return
-        if found != self._pace.written:
+        if found is None or found != self._stored:
             journal.say("warning", "report_changed", reason="somebody else changed or deleted the report")
             self._pace = pacing.forgotten(self._pace)
 

@@ -191,6 +191,23 @@ def test_what_somebody_did_to_the_report_is_seen_and_undone(
     assert capsys.readouterr().err.count("somebody else changed or deleted the report") == 1
 
 
+def test_what_an_older_crd_drops_is_not_written_again_and_again(
+    store: ReportStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.unknown_fields = ("state",)
+
+    async def do(running: Running) -> None:
+        running.reporter.want(status(1))
+        await running.until(1)
+        await running.until_that(lambda: store.asked.count("GET") >= 3)
+
+    play(Running(store, read_again_s=0.05), do)
+
+    assert store.asked.count("POST") + store.asked.count("PATCH") == 1
+    assert "state" not in store.status("node-1")
+    assert "somebody else" not in capsys.readouterr().err
+
+
 def test_an_agent_of_which_nothing_is_written_yet_is_overdue(store: ReportStore) -> None:
     store.failures.append(Failure(503, "ServiceUnavailable"))
 
