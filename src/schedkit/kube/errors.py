@@ -11,6 +11,7 @@ KubeError
     ├── ConflictError      somebody was faster: read again and decide again
     ├── GoneError          that version is forgotten: list again
     ├── ForbiddenError     somebody must grant a permission
+    │   └── UnauthorizedError  the login is not valid: log in anew
     └── InvalidError       the object must change; `causes` names its fields
 """
 
@@ -103,7 +104,11 @@ class GoneError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """This user is unknown, or may not do that."""
+    """This user may not do that."""
+
+
+class UnauthorizedError(ForbiddenError):
+    """The server does not know who asks: the credentials are wrong, or no longer valid."""
 
 
 class InvalidError(ApiError):
@@ -117,7 +122,7 @@ _BY_REASON: dict[str, type[ApiError]] = {
 }
 _BY_CODE: dict[int, type[ApiError]] = {
     400: InvalidError,
-    401: ForbiddenError,
+    401: UnauthorizedError,
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,

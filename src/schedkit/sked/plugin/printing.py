@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 import msgspec
 
-from schedkit.kube.errors import ConfigError, ForbiddenError, KubeError, UnavailableError
+from schedkit.kube.errors import ConfigError, ForbiddenError, KubeError, UnauthorizedError, UnavailableError
 from schedkit.model.api.conditions import legible
 from schedkit.sked.plugin.exit_codes import FAILED, LACKS_RIGHTS
 
@@ -67,6 +67,8 @@ def told_plainly() -> Iterator[None]:
     """Failures of the API server as one sentence with a way out, and an exit code of their own."""
     try:
         yield
+    except UnauthorizedError as error:
+        _end(FAILED, login_words(error))
     except ForbiddenError as error:
         _end(LACKS_RIGHTS, f"a right is missing: {error}; ask whoever administers the cluster for it")
     except ConfigError as error:
@@ -75,6 +77,14 @@ def told_plainly() -> Iterator[None]:
         _end(FAILED, f"{error}; is the cluster up, and does kubectl reach it?")
     except KubeError as error:
         _end(FAILED, str(error))
+
+
+def login_words(error: UnauthorizedError) -> str:
+    """What is told of credentials that the API server does not accept."""
+    words = f"the API server does not accept the login of this context ({error})"
+    return (
+        f"{words}: log in again, or choose another context; `kubectl auth whoami` tells whether it is valid"
+    )
 
 
 def _end(code: int, words: str) -> NoReturn:

@@ -20,6 +20,7 @@ class Resumed(msgspec.Struct, frozen=True, rename="camel"):
     """What runs again."""
 
     resumed: tuple[str, ...]
+    deleted: tuple[str, ...] = ()  # before they could be started again
     missing_rights: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -47,17 +48,18 @@ def command(
 
 
 def _resume(cluster: Cluster, at_rest: list[Target]) -> Resumed:
-    gaps, resumed = Gaps(), []
+    gaps, resumed, deleted = Gaps(), [], []
     for each in at_rest:
         with gaps:
-            annotate(cluster, each, None)
-            resumed.append(each.full_name)
-    return Resumed(tuple(resumed), tuple(gaps.rights), tuple(gaps.problems))
+            is_there = annotate(cluster, each, None)
+            (resumed if is_there else deleted).append(each.full_name)
+    return Resumed(tuple(resumed), tuple(deleted), tuple(gaps.rights), tuple(gaps.problems))
 
 
 def _lines(found: Resumed) -> Iterator[str]:
     yield from (f"{each} starts again" for each in found.resumed)
+    yield from (f"{each} was deleted meanwhile: nothing of it starts again" for each in found.deleted)
     yield from (f"not started, because a right is missing: {each}" for each in found.missing_rights)
     yield from (f"not started: {each}" for each in found.problems)
-    if not (found.resumed or found.missing_rights or found.problems):
+    if not (found.resumed or found.deleted or found.missing_rights or found.problems):
         yield "no SchedExt of these was stopped"

@@ -35,6 +35,7 @@ class Stopping(msgspec.Struct, frozen=True, rename="camel"):
 
     stopped: tuple[str, ...]
     nodes: int  # that ran one of them
+    deleted: tuple[str, ...] = ()  # before they could be stopped
     remaining: tuple[Remaining, ...] = ()
     unwitnessed: tuple[str, ...] = ()  # nodes of which the pod's end is all that is known
     missing_rights: tuple[str, ...] = ()
@@ -82,14 +83,16 @@ def _stop(cluster: Cluster, chosen: list[Target], reason: str, timeout_s: float)
     gaps = Gaps()
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     why = Stop(reason=reason, by=cluster.caller(), time=now)
-    stopped = [each for each in chosen if _is_stopped(cluster, each, why, gaps)]
+    found = [(each, _is_stopped(cluster, each, why, gaps)) for each in chosen]
+    ending = [each for each, is_stopped in found if is_stopped is not None]
     # pods live on for their grace period: they still say where they are
-    ran, before = _pods(cluster, stopped, gaps) or {}, _reports(cluster, gaps)
-    _see_daemon_sets_go(cluster, stopped)
-    left = _see_nodes_end(cluster, stopped, ran, timeout_s)
+    ran, before = _pods(cluster, ending, gaps) or {}, _reports(cluster, gaps)
+    _see_daemon_sets_go(cluster, ending)
+    left = _see_nodes_end(cluster, ending, ran, timeout_s)
     return Stopping(
-        stopped=tuple(each.full_name for each in stopped),
+        stopped=tuple(each.full_name for each, is_stopped in found if is_stopped),
         nodes=len(set(ran.values())),
+        deleted=tuple(each.full_name for each, is_stopped in found if is_stopped is False),
         remaining=left,
         unwitnessed=unwitnessed(ran, before),
         missing_rights=tuple(gaps.rights),
@@ -97,13 +100,15 @@ def _stop(cluster: Cluster, chosen: list[Target], reason: str, timeout_s: float)
     )
 
 
-def _is_stopped(cluster: Cluster, schedext: Target, why: Stop, gaps: Gaps) -> bool:
+def _is_stopped(cluster: Cluster, schedext: Target, why: Stop, gaps: Gaps) -> bool | None:
+    """False: it was deleted meanwhile, so that its nodes end it as well; None: neither."""
     with gaps:
-        annotate(cluster, schedext, why)
-        tell(f"{schedext.full_name}: stopped; waiting for its nodes")
-        return True
+        is_there = annotate(cluster, schedext, why)
+        became = "stopped" if is_there else "deleted meanwhile"
+        tell(f"{schedext.full_name}: {became}; waiting for its nodes")
+        return is_there
     tell(f"{schedext.full_name}: not stopped")
-    return False
+    return None
 
 
 def _pods(cluster: Cluster, stopped: Iterable[Target], gaps: Gaps) -> dict[str, str] | None:
@@ -177,10 +182,12 @@ def _see_nodes_end(
 def _lines(found: Stopping) -> Iterator[str]:
     if not found.stopped:
         yield "no SchedExt was stopped"
+    for each in found.deleted:
+        yield f"{each} was deleted meanwhile: its nodes end it, and nothing starts it again"
     for each in found.stopped:
         namespace, _, name = each.partition("/")
         yield f"{each} is stopped; `kubectl sked resume {name} -n {namespace}` starts it again"
-    if found.stopped:
+    if found.stopped or found.deleted:
         done = found.nodes - len({each.node for each in found.remaining})
         yield f"{done} of {found.nodes} nodes have ended it"
     for left in found.remaining:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 import msgspec
 
-from schedkit.kube.errors import ConflictError, ForbiddenError, KubeError
+from schedkit.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError
 from schedkit.kube.resources import Resource
 from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION
 from schedkit.model.api.schema import ApiType
 from schedkit.model.deploy.stops import Stop, annotations_with, annotations_without
 from schedkit.sked.plugin.cluster import Cluster
+from schedkit.sked.plugin.printing import login_words
 
 _TRIES = 5  # somebody else writes the same object now and then
 
@@ -83,20 +84,23 @@ def chosen_targets(
 # What is written
 
 
-def annotate(cluster: Cluster, schedext: Target, why: Stop | None) -> None:
-    """Write the stop, or take it away; everybody else's annotations stay."""
+def annotate(cluster: Cluster, schedext: Target, why: Stop | None) -> bool:
+    """Write the stop, or take it away; everybody else's annotations stay. False: it was deleted meanwhile."""
     meta = schedext.metadata
     for attempt in range(_TRIES):
         found = cluster.find(_TARGETS, meta.name, meta.namespace)
         if found is None:
-            return  # deleted meanwhile: that is the end of it
+            return False
         try:
             cluster.change(_TARGETS, _patch(found, why), meta.name, meta.namespace)
+        except NotFoundError:
+            return False
         except ConflictError:
             if attempt == _TRIES - 1:
                 raise
         else:
-            return
+            return True
+    raise AssertionError("the last attempt succeeds or raises")
 
 
 def _patch(found: Target, why: Stop | None) -> list[dict[str, object]]:
@@ -123,7 +127,9 @@ class Gaps:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
         """Note a failure of the API server, and go on behind the block."""
-        if isinstance(error, ForbiddenError):
+        if isinstance(error, UnauthorizedError):
+            self.problems[login_words(error)] = None
+        elif isinstance(error, ForbiddenError):
             self.rights[str(error)] = None
         elif isinstance(error, KubeError):
             self.problems[str(error)] = None
