@@ -5,15 +5,34 @@ from __future__ import annotations
 import msgspec
 
 from schedkit.model.api.conditions import legible
-from schedkit.model.api.schedext import (
-    Condition,
-    ConditionStatus,
-    ConditionType,
-    NodeCounts,
-    NodeTrouble,
-    SchedExt,
-    SchedExtStatus,
-)
+from schedkit.model.api.schedext import ConditionType, NodeCounts, NodeTrouble, SchedExtMeta, TroubleKind
+from schedkit.model.api.schema import ApiType
+
+
+class _Answer(ApiType, frozen=True):
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+
+
+class _ListedSpec(ApiType, frozen=True):
+    sched: str = ""
+
+
+class _ListedStatus(ApiType, frozen=True):
+    nodes: NodeCounts | None = None
+    worst_nodes: tuple[NodeTrouble, ...] = ()
+    troubles: tuple[TroubleKind, ...] = ()
+    conditions: tuple[_Answer, ...] = ()
+
+
+class Listed(ApiType, frozen=True):
+    """A SchedExt with what is shown of it; words that only a newer operator knows stay as they are."""
+
+    metadata: SchedExtMeta = SchedExtMeta()
+    spec: _ListedSpec = _ListedSpec()
+    status: _ListedStatus | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     sched: str
     desired: int
     attached: int
-    ready: str  # True, False or Unknown
+    ready: str  # True, False or Unknown, or what a newer operator says
     reason: str
     message: str
     troubled: tuple[NodeTrouble, ...] = ()
@@ -37,17 +56,15 @@ class Overview(msgspec.Struct, frozen=True, rename="camel"):
     items: tuple[Entry, ...]
 
 
-def overview(schedexts: list[SchedExt]) -> Overview:
+def overview(schedexts: list[Listed]) -> Overview:
     """What their statuses say; one that nobody has looked at is Unknown."""
     return Overview(tuple(sorted(map(_entry, schedexts), key=lambda each: (each.namespace, each.name))))
 
 
-def _entry(schedext: SchedExt) -> Entry:
-    status, meta = schedext.status or SchedExtStatus(), schedext.metadata
+def _entry(schedext: Listed) -> Entry:
+    status, meta = schedext.status or _ListedStatus(), schedext.metadata
     ready = next((each for each in status.conditions if each.type == ConditionType.READY.value), None)
-    told = ready or Condition(
-        status=ConditionStatus.UNKNOWN, reason="NotSeen", message="no manager has looked at it yet"
-    )
+    told = ready or _Answer(reason="NotSeen", message="no manager has looked at it yet")
     counts = status.nodes or NodeCounts()
     named = tuple(_legible(each) for each in status.worst_nodes)
     return Entry(
@@ -56,7 +73,7 @@ def _entry(schedext: SchedExt) -> Entry:
         sched=legible(schedext.spec.sched),
         desired=counts.desired,
         attached=counts.attached,
-        ready=str(told.status),
+        ready=legible(told.status),
         reason=legible(told.reason),
         message=legible(told.message),
         troubled=named,

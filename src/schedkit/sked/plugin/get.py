@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from schedkit.model.report.overview import Entry, Overview, overview
-from schedkit.sked.kinds import SCHEDEXTS
+from schedkit.kube.resources import Resource
+from schedkit.model.api.schedext import GROUP, KIND, PLURAL, VERSION
+from schedkit.model.report.overview import Entry, Listed, Overview, overview
 from schedkit.sked.plugin.cluster import connect
 from schedkit.sked.plugin.printing import common, show, table, told_plainly
 
+_LISTED = Resource(GROUP, VERSION, PLURAL, KIND, Listed)
 _HEAD = ("NAME", "READY", "ATTACHED", "REASON")
 
 
@@ -31,7 +33,7 @@ def command(
     with told_plainly():
         cluster = connect(kubeconfig, context)
         place = None if all_namespaces else namespace or cluster.namespace
-        found = overview(list(cluster.every(SCHEDEXTS, place)))
+        found = overview(list(cluster.every(_LISTED, place)))
     show(found, output, _lines(found, place))
 
 

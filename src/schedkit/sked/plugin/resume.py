@@ -48,7 +48,9 @@ def command(
 
 
 def _resume(cluster: Cluster, at_rest: list[Target]) -> Resumed:
-    gaps, resumed, deleted = Gaps(), [], []
+    gaps = Gaps()
+    resumed: list[str] = []
+    deleted: list[str] = []
     for each in at_rest:
         with gaps:
             is_there = annotate(cluster, each, None)
