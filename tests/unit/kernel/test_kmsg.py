@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from schedkit.kernel import kmsg
-from schedkit.model.host.switch_gap import gap_us
 from schedkit.model.kernel.log import (
     REASONS,
     Exit,
@@ -141,14 +140,6 @@ SWITCH = b"""\
 6,3,2500000,-;sched_ext: BPF scheduler "new" enabled
 6,4,9000000,-;sched_ext: BPF scheduler "new" disabled (unregistered from user space)
 """
-
-
-def test_the_gap_of_a_switch_lasts_from_the_first_end_to_the_beginning_of_what_runs() -> None:
-    log = read(SWITCH)
-
-    assert gap_us(log, "new") == 1_500_000
-    assert gap_us(log, "bad") is None
-    assert gap_us(read(STALL), "rig_staller") is None
 
 
 def test_ends_that_a_scheduler_asked_for_can_be_left_out() -> None:

@@ -1,7 +1,4 @@
-"""`schedctl switch`: another scheduler in place of the one that runs, which comes back if that fails.
-
-How long the kernel ran its own in between is worked out in `model.host.switch_gap`.
-"""
+"""`schedctl switch`: another scheduler in place of the one that runs, which comes back if that fails."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from schedkit.model.host.actions import Plan, Refused
 from schedkit.model.host.containers import OPTIONS_LABEL, Container
 from schedkit.model.host.run_stop_plans import After
 from schedkit.model.host.snapshot import Snapshot
+from schedkit.model.host.switch_gap import Gap
 from schedkit.model.host.switch_reset_plans import Unchanged, Wanted, plan_switch
 from schedkit.model.trust.verified import signer_of
 from schedkit.schedctl import wiring
@@ -90,15 +88,20 @@ def _switch(settings: Settings, asked: Asked, evict: int, done: Callable[[], Non
 
 
 def _changed(launch: Launch, old: Container | None, outcome: Outcome) -> Answer:
-    gap = outcome.gap
+    gap_seconds, gap_source = _told(outcome.gap)
     done = SchedulerSwitched(
         **launching.describe(launch, outcome),
         changed=True,
         previous=Predecessor(name=old.name, id=old.id, driver=old.driver) if old else None,
-        gap_seconds=round(gap.seconds, 6) if gap else None,
-        gap_source=gap.source if gap else None,
+        gap_seconds=gap_seconds,
+        gap_source=gap_source,
     )
     return answer(done, [*launch.warnings, *outcome.left])
+
+
+def _told(gap: Gap | None) -> tuple[float | None, str | None]:
+    """How long the kernel ran its own scheduler in between, and who says so."""
+    return (round(gap.seconds, 6), gap.source) if gap else (None, None)
 
 
 def _unchanged(launch: Launch, host: Snapshot, container: Container) -> Answer:
