@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -40,15 +40,19 @@ def wishes_of(schedext: SchedExt) -> Iterator[Wish]:
 
     Taints come and go, and prove nothing.
     """
-    return (wish for wish in _alternatives(schedext) if all(bounds.can_be_met for bounds in wish.values()))
+    return wishes(schedext.spec.node_selector, schedext.spec.affinity)
 
 
-def _alternatives(schedext: SchedExt) -> Iterator[Wish]:
+def wishes(selector: Mapping[str, str], affinity: Affinity | None) -> Iterator[Wish]:
+    """As `wishes_of`, by the two fields that say it."""
+    found = _alternatives(selector, (affinity or Affinity()).node_affinity or NodeAffinity())
+    return (wish for wish in found if all(bounds.can_be_met for bounds in wish.values()))
+
+
+def _alternatives(selector: Mapping[str, str], affinity: NodeAffinity) -> Iterator[Wish]:
     selected: Wish = {
-        (False, key): Bounds(allowed=frozenset({value}), must_exist=True)
-        for key, value in schedext.spec.node_selector.items()
+        (False, key): Bounds(allowed=frozenset({value}), must_exist=True) for key, value in selector.items()
     }
-    affinity = (schedext.spec.affinity or Affinity()).node_affinity or NodeAffinity()
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is None:
         yield selected
