@@ -24,6 +24,9 @@ class Template(StrEnum):
     DEAF = "deaf"  # all that it selects: from the time before claims, it reads no label
 
 
+STARTING = frozenset({Template.OPEN, Template.DEAF})  # without a label
+
+
 class StopNote(msgspec.Struct, frozen=True):
     """A stop of the whole SchedExt, as its annotation says it."""
 

@@ -1,7 +1,7 @@
 """Who wants which sites, for a whole fleet: sites that look alike to all candidates are one contest.
 
-A fleet has thousands of nodes of a few kinds. Where candidates choose by labels that every node has for
-itself, each is found by one label that it demands, so that few are compared.
+A fleet has thousands of nodes of a few kinds: of labels that every node has for itself, such as its name,
+only the values count that somebody asks for. And each candidate is found by one label that it demands.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TypeAlias
 import msgspec
 
 from schedkit.model.api.nodes import Taint
-from schedkit.model.claims.candidates import Candidate, Limits, Template
+from schedkit.model.claims.candidates import STARTING, Candidate, Limits, Template
 from schedkit.model.claims.placement import (
     ARCHITECTURE_LABEL,
     OS_LABEL,
-    asks_for_names,
     fits,
-    keys_of,
     may_come,
     may_stay,
+    names_of,
     selects,
     telling_taints,
+    values_of,
 )
 from schedkit.model.claims.rank import Rank, rank_of
 from schedkit.model.claims.sites import Site
@@ -39,7 +39,7 @@ class Contest(msgspec.Struct, frozen=True):
     holder_of_free: str  # the SchedExt that a site without a label belongs to; empty: none
 
 
-_STARTING = frozenset({Template.OPEN, Template.DEAF})
+_ANY = " "  # no label has that value
 _Kind: TypeAlias = tuple[tuple[str | None, ...], tuple[Taint, ...], str]
 
 
@@ -53,8 +53,8 @@ class Contests:
         self.limits, self._opening = limits, opening
         everybody = self.by_claim.values()
         self._ranks: dict[str, Rank] = {each.claim: rank_of(each, limits) for each in everybody}
-        self._keys = tuple(sorted(self._looked_at()))
-        self._needs_names = any(asks_for_names(each) for each in everybody)
+        self._values = tuple(sorted(self._looked_at().items()))
+        self._names = frozenset(name for each in everybody for name in names_of(each))
         self._filed = _filed(everybody)
         self._known: dict[_Kind, Contest] = {}
 
@@ -64,19 +64,31 @@ class Contests:
 
     def of(self, site: Site) -> Contest:
         """Who wants that site."""
-        read = site.labels.get
         taints = telling_taints(site.taints) if site.taints else ()
-        kind = tuple([read(key) for key in self._keys]), taints, site.name if self._needs_names else ""
+        kind = self._told_apart(site.labels), taints, site.name if site.name in self._names else ""
         found = self._known.get(kind)
         if found is None:
             found = self._known[kind] = self._contest(site, taints)
         return found
 
-    def _looked_at(self) -> set[str]:
-        """The labels that decide about anybody."""
-        of_candidates = {key for each in self.by_claim.values() for key in keys_of(each)}
-        of_namespaces = {key for each in self.limits.namespaces.values() for key in each.selector}
-        return of_candidates | of_namespaces | {OS_LABEL, ARCHITECTURE_LABEL}
+    def _told_apart(self, labels: Mapping[str, str]) -> tuple[str | None, ...]:
+        """The values that decide about anybody; all that nobody asks for are alike."""
+        read = labels.get
+        found = [(read(key), asked) for key, asked in self._values]
+        return tuple(
+            [value if value is None or asked is None or value in asked else _ANY for value, asked in found]
+        )
+
+    def _looked_at(self) -> dict[str, set[str] | None]:
+        """The labels that decide about anybody, with the values that are asked for; None: each counts."""
+        found: dict[str, set[str] | None] = {OS_LABEL: None, ARCHITECTURE_LABEL: None}
+        of_candidates = (pair for each in self.by_claim.values() for pair in values_of(each))
+        bound = (each.selector for each in self.limits.namespaces.values())
+        of_namespaces = ((key, (value,)) for each in bound for key, value in each.items())
+        for key, values in (*of_candidates, *of_namespaces):
+            known = found.setdefault(key, set())
+            found[key] = None if known is None or values is None else known.union(values)
+        return found
 
     def _contest(self, site: Site, taints: tuple[Taint, ...]) -> Contest:
         selecting = [each for each in self._near(site.labels) if selects(each, site.name, site.labels)]
@@ -112,14 +124,14 @@ class Contests:
         """Its template starts there by itself, or did so until a human stopped it."""
         wanting = {each.resource for each in parts}
         starting = (self.by_claim[claim] for claim in opens)
-        present = [each for each in starting if each.resource in wanting and each.template in _STARTING]
+        present = [each for each in starting if each.resource in wanting and each.template in STARTING]
         resting = [each for each in parts if _is_at_rest(each)]
         found = min(present or resting, key=lambda one: self._ranks[one.claim], default=None)
         return found.resource if found else ""
 
 
 def _is_at_rest(candidate: Candidate) -> bool:
-    return candidate.stop is not None and not candidate.pool and candidate.template is Template.ABSENT
+    return candidate.stop is not None and not candidate.pool and candidate.template is not Template.CLOSED
 
 
 def _filed(candidates: Iterable[Candidate]) -> dict[tuple[str, str] | None, list[Candidate]]:

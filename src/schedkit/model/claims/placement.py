@@ -19,6 +19,7 @@ from schedkit.model.claims.candidates import Candidate
 OS_LABEL, ARCHITECTURE_LABEL = "kubernetes.io/os", "kubernetes.io/arch"
 # what Kubernetes itself says about a node comes and goes, and never moves a claim
 KUBERNETES_OWN = "node.kubernetes.io/"
+_COMPARING = frozenset({"Gt", "Lt"})
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -56,16 +57,17 @@ def fits(candidate: Candidate, labels: Mapping[str, str]) -> bool:
     return is_ours and labels.get(OS_LABEL, "linux") == "linux"
 
 
-def keys_of(candidate: Candidate) -> Iterable[str]:
-    """The labels that it looks at."""
-    yield from candidate.selector
+def values_of(candidate: Candidate) -> Iterable[tuple[str, tuple[str, ...] | None]]:
+    """The labels that it looks at, with the values that it tells from others; None: from all others."""
+    yield from ((key, (value,)) for key, value in candidate.selector.items())
     for term in _terms(candidate):
-        yield from (each.key for each in term.match_expressions)
+        for each in term.match_expressions:
+            yield each.key, None if each.operator in _COMPARING else each.values
 
 
-def asks_for_names(candidate: Candidate) -> bool:
-    """Whether it chooses nodes by name."""
-    return any(term.match_fields for term in _terms(candidate))
+def names_of(candidate: Candidate) -> Iterable[str]:
+    """The nodes that it looks at by name."""
+    return (name for term in _terms(candidate) for each in term.match_fields for name in each.values)
 
 
 def _required(candidate: Candidate) -> NodeSelector | None:

@@ -19,11 +19,16 @@ _BY_SKED = "sked"
 
 def holds_now(site: Site, contest: Contest, contests: Contests, now: datetime) -> tuple[Hold, ...]:
     """All records of the site; they are the same if nothing happened."""
-    if not site.holds and (site.report is None or not (site.report.exits or site.report.state == "enabled")):
+    if not site.holds and not _has_news(site, now):
         return ()
     kept = tuple(each for each in site.holds if _lasts(each, site, contest, now))
     stopped = (*kept, *_new_stop(site, kept, contests, now), *_new_foreign(site, kept, contest, now))
     return _with_quarantines(site, stopped, contests, now)
+
+
+def _has_news(site: Site, now: datetime) -> bool:
+    """Whether a record may begin: of most nodes there is nothing to say."""
+    return site.report is not None and (bool(site.report.exits) or site.has_foreign(now))
 
 
 def is_active(hold: Hold, now: datetime) -> bool:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from schedkit.model.claims.candidates import Candidate, Limits, Template
+from schedkit.model.claims.candidates import STARTING, Candidate, Limits, Template
 from schedkit.model.claims.rank import rank_of
 from schedkit.model.deploy.overlaps import Wish, are_disjoint, wishes
-
-_STARTING = frozenset({Template.OPEN, Template.DEAF})
 
 
 class Intent(StrEnum):
@@ -32,7 +30,7 @@ def intents(candidates: Iterable[Candidate], limits: Limits) -> dict[str, Intent
     by_age = sorted(candidates, key=lambda each: (rank_of(each, limits)[2:], each.place))
     found = dict(_forced(by_age, limits))
     opened = _Opened()
-    present = [each for each in by_age if each.template in _STARTING and found.get(each.claim) is None]
+    present = [each for each in by_age if each.template in STARTING and found.get(each.claim) is None]
     # those that do not change stay as they are; of those that change, the oldest has the best chance
     for each in sorted(present, key=lambda one: one.asks_for_another_template):
         meets = each.asks_for_another_template and opened.meets(each)
@@ -56,12 +54,12 @@ def _forced(candidates: Iterable[Candidate], limits: Limits) -> Iterator[tuple[s
 def _alone(candidate: Candidate, limits: Limits) -> Intent | None:
     if candidate.template is Template.ABSENT:
         return None if candidate.may_start else Intent.STAYS
-    if candidate.stop is not None or candidate.is_suspended:
+    is_closed = candidate.template is Template.CLOSED
+    # no label takes its nodes from an open one: it is the SchedExt itself, and was deleted
+    if candidate.stop is not None or candidate.is_suspended or (candidate.is_leaving and not is_closed):
         return Intent.ENDS
-    if candidate.is_leaving:
-        return Intent.GOES
-    if candidate.template is Template.CLOSED:
-        return Intent.STAYS
+    if is_closed:
+        return Intent.GOES if candidate.is_leaving else Intent.STAYS
     must_close = limits.is_bound(candidate) and candidate.asks_for_another_template
     return Intent.CLOSES if must_close else None
 
@@ -92,7 +90,7 @@ def _wishes_of(candidate: Candidate) -> tuple[Wish, ...]:
 
 
 def opening_claims(candidates: Iterable[Candidate], wanted: Mapping[str, Intent]) -> frozenset[str]:
-    """Whose templates start without a label, now or once they are made."""
-    return frozenset(
-        each.claim for each in candidates if each.template in _STARTING or wanted[each.claim] is Intent.OPENS
-    )
+    """Whose templates start without a label, once what is made or deleted at once is."""
+    starting = (each.claim for each in candidates if each.template in STARTING)
+    staying = {claim for claim in starting if wanted[claim] is not Intent.ENDS}
+    return frozenset(staying | {claim for claim, intent in wanted.items() if intent is Intent.OPENS})

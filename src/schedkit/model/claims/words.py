@@ -32,7 +32,7 @@ _TEMPLATES = {
     Intent.IS_BORN_CLOSED: "others may want its nodes, or it is bound to some: it runs where labels say so",
     Intent.CLOSES: "it changes anyway, and may meet another open template, or leave its namespace's nodes",
     Intent.GOES: "it is taken out of the spec, and owns no node any more",
-    Intent.ENDS: "somebody stopped or suspended it",
+    Intent.ENDS: "somebody stopped, suspended or deleted it",
 }
 
 
