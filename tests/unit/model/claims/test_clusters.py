@@ -106,7 +106,7 @@ def sites(draw: st.DrawFn, name: str, found: list[Candidate]) -> Site:
             st.sampled_from([(), (), (Taint("t", "", "NoSchedule"),), (Taint("t", "", "NoExecute"),)])
         ),
         label=draw(st.sampled_from([None, None, NOBODY, dead.claim, *(each.claim for each in found)])),
-        holds=draw(st.sampled_from([(), (), None])) or draw(st.lists(holds, max_size=1).map(tuple)),
+        holds=draw(st.lists(holds, max_size=1).map(tuple)),
         report=draw(st.none() | said),
         is_ready=draw(st.integers(0, 4).map(bool)),
         free_since=draw(st.sampled_from([None, NOW, NOW - timedelta(hours=1)])),

@@ -12,7 +12,8 @@ from schedkit.kube.errors import ForbiddenError, KubeError, Status, Unauthorized
 from schedkit.model.deploy.stops import Stop
 from schedkit.sked.plugin import resume, stop
 from schedkit.sked.plugin.cluster import Cluster
-from schedkit.sked.plugin.printing import FAILED, LACKS_RIGHTS, told_plainly
+from schedkit.sked.plugin.exit_codes import FAILED, LACKS_RIGHTS
+from schedkit.sked.plugin.printing import told_plainly
 from schedkit.sked.plugin.targets import Gaps, Target, annotate, chosen_targets
 
 PLACE = "/apis/sked.schedkit.io/v1/namespaces/ns/schedexts"
