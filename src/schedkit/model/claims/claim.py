@@ -8,7 +8,7 @@ import msgspec
 
 from schedkit.model.claims.candidates import Candidate, Template
 from schedkit.model.claims.contests import Contest, Contests
-from schedkit.model.claims.handover import Phase, phase_of
+from schedkit.model.claims.handover import POSTPONED, Phase, phase_of
 from schedkit.model.claims.holds import Hold, HoldKind
 from schedkit.model.claims.quarantines import barred, holds_now
 from schedkit.model.claims.rank import incumbent_of
@@ -115,6 +115,8 @@ def _owned(site: Site, contest: Contest, owner: Candidate, holds: tuple[Hold, ..
     target = owner.claim if _needs_label(owner, contest, ground.intents) else _free(site, owner)
     phase = phase_of(site, owner, target)
     is_urgent = bool(contest.outsiders) and any(each.claim in contest.outsiders for each in site.pods)
+    if is_urgent and phase in POSTPONED and site.label != NOBODY:
+        phase = Phase.BEGUN  # who may not have it leaves at once, whoever comes after it
     labels = {Phase.GRANTED: target, Phase.BEGUN: NOBODY}
     label = labels.get(phase, site.label)
     return Claim(site, owner.claim, Cause.OWNED, phase, label, holds, owner.resource, is_urgent)

@@ -11,12 +11,13 @@ import msgspec
 from schedkit.model.claims.candidates import Candidate, Limits
 from schedkit.model.claims.claim import Claim, Ground, claim_on
 from schedkit.model.claims.contests import Contests
-from schedkit.model.claims.handover import MOVING, Phase, budget_of
+from schedkit.model.claims.handover import MOVING, POSTPONED, Phase, budget_of
 from schedkit.model.claims.holds import HoldKind
 from schedkit.model.claims.quarantines import is_active
-from schedkit.model.claims.sites import Cause, Site
+from schedkit.model.claims.sites import NOBODY, Cause, Site
 from schedkit.model.claims.templates import Intent, intents, opening_claims
 
+_NOT_BEGUN = POSTPONED | {Phase.BEGUN}
 _FEWEST_IN_A_STORM = 3
 _STORM = 10  # one of so many nodes
 
@@ -99,9 +100,10 @@ def _budgets(claims: Iterable[Claim], contests: Contests, now: datetime) -> Coun
 
 def is_in_flight(claim: Claim, now: datetime) -> bool:
     """Whether the site is on its way to its owner: until a pod of it is there."""
-    is_new = claim.phase is Phase.BEGUN or claim.phase is Phase.QUEUED
+    if claim.phase in _NOT_BEGUN and claim.site.label != NOBODY:
+        return False
     is_here = claim.site.has_pod_of(claim.owner) and claim.phase not in MOVING
-    return not is_new and not is_here and claim.phase is not Phase.KEPT_OUT and claim.site.counts(now)
+    return not is_here and claim.site.counts(now)
 
 
 # Storms

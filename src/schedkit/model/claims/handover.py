@@ -25,9 +25,12 @@ class Phase(StrEnum):
     STILL_ATTACHED = "still attached"  # the pod has ended, and the kernel still runs its scheduler
     NOT_READY = "not ready"  # Kubernetes does not call the node Ready
     KEPT_OUT = "kept out"  # a taint would keep the winner's pod away
+    NOT_ALLOWED = "not allowed"  # rules or signatures would
 
 
 _WAITING = frozenset({Phase.ENDING, Phase.STILL_ATTACHED, Phase.NOT_READY})
+# its old owner keeps it for now
+POSTPONED = frozenset({Phase.QUEUED, Phase.NOT_READY, Phase.KEPT_OUT, Phase.NOT_ALLOWED})
 MOVING = _WAITING | {Phase.BEGUN, Phase.GRANTED}
 
 
@@ -42,6 +45,8 @@ def phase_of(site: Site, owner: Candidate, target: str | None) -> Phase:
         return Phase.ENDING if site.has_pod_of_another(owner.claim) else Phase.STILL_ATTACHED
     if not site.is_ready:
         return Phase.NOT_READY
+    if not owner.may_run:  # a pool may be barred whose SchedExt runs there
+        return Phase.NOT_ALLOWED
     return Phase.BEGUN if would_start(owner, site.taints) else Phase.KEPT_OUT
 
 

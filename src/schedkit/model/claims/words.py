@@ -24,8 +24,10 @@ _ON_ITS_WAY = {
     Phase.ENDING: "the pod of the node's old owner has not ended yet",
     Phase.STILL_ATTACHED: "StillAttached: the kernel still runs, or a process still holds, another scheduler",
     Phase.NOT_READY: "the node is not Ready: nothing is handed over there",
-    Phase.KEPT_OUT: "a taint would keep its pod away, so that its old owner keeps the node for now",
+    Phase.NOT_ALLOWED: "rules or signatures keep it from running, so its old owner keeps the node for now",
+    Phase.KEPT_OUT: "a taint would keep its pod away, so its old owner keeps the node for now",
 }
+_STOPPED = "it is stopped, and nobody else moves in: resume, suspend or delete it"
 _TEMPLATES = {
     Intent.STAYS: "it stays as it is",
     Intent.OPENS: "no other open template may want its nodes: it needs no labels",
@@ -39,8 +41,9 @@ _TEMPLATES = {
 def reason_of_claim(claim: Claim, contests: Contests, reader: str | None = None) -> str:
     """Why the node is whose it is; `reader` is the namespace of who reads it, None: who may read all."""
     if claim.owner:
-        name = name_of(contests.by_claim[claim.owner], reader)
-        return f"the owner is {name}: {_ON_ITS_WAY[claim.phase]}"
+        owner = contests.by_claim[claim.owner]
+        state = _ON_ITS_WAY[claim.phase] if owner.stop is None else _STOPPED
+        return f"the owner is {name_of(owner, reader)}: {state}"
     if claim.cause in _NOBODY_MAY:
         return _NOBODY_MAY[claim.cause]
     return "; ".join(_words_of_hold(each, reader) for each in claim.holds)

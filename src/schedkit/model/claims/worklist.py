@@ -101,7 +101,7 @@ def worklist(decision: Decision) -> tuple[Work, ...]:
 
 def _stops(decision: Decision) -> Iterator[Work]:
     for resource in sorted(decision.storms):
-        stop = StopNote(_revision_of(decision, resource) or "unknown")
+        stop = StopNote(_revision_of(decision, resource))
         yield StopSchedExt(resource, stop, "EjectStorm: kernels threw it out on too many nodes")
     for resource in sorted(set(_outlived(decision))):
         yield ResumeSchedExt(resource, "its spec changed since the eject storm")
@@ -119,7 +119,7 @@ def _revision_of(decision: Decision, resource: str) -> str:
 def _outlived(decision: Decision) -> Iterator[str]:
     for each in decision.sights.candidates:
         stopped = each.stop.revision if each.stop else ""
-        if stopped and stopped != (_revision_of(decision, each.resource) or "unknown"):
+        if stopped and stopped != _revision_of(decision, each.resource):
             yield each.resource
 
 

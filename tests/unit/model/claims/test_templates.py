@@ -60,6 +60,13 @@ def test_a_new_pool_is_born_closed_and_takes_its_nodes_although_the_schedext_run
     assert labels(work(without_pods(after(seen)))) == {"n1": new.claim}
 
 
+def test_an_unsigned_pool_takes_no_node_from_its_schedext_and_no_other_starts_on_a_new_one() -> None:
+    unsigned = msgspec.structs.replace(POOL, may_run=False)
+    seen = sights([SCX, unsigned], [site("n1", SCX, labels=GPU), site("n2", SCX), site("n3", labels=GPU)])
+
+    assert labels(work(seen)) == {"n3": unsigned.claim}
+
+
 def test_a_pool_that_is_taken_out_goes_when_it_owns_no_node() -> None:
     leaving = msgspec.structs.replace(POOL, is_leaving=True)
     seen = sights([SCX, leaving], [site("n1", leaving, labels=GPU, label=leaving.claim)])
@@ -112,8 +119,8 @@ def test_one_that_is_open_when_the_binding_comes_loses_the_nodes_outside_at_once
     assert {each.cause for each in decide(seen).claims} == {Cause.OUTSIDE, Cause.OWNED}
     assert work(without_pods(after(seen))) == ()  # it stays open
 
-    next_owner = closed("next")
-    shared = sights([theirs, next_owner], outside, namespaces=BOUND)
+    away = msgspec.structs.replace(outside[0], is_ready=False)
+    shared = sights([theirs, closed("next")], [away, *outside[1:]], namespaces=BOUND)
     assert labels(work(shared)) == {f"n{number}": NOBODY for number in range(5)}  # no budget counts
 
 
