@@ -75,11 +75,13 @@ def untold(exits: Sequence[Exit], told: Sequence[NodeExit], *, at_least: int | N
     """The ends in the log that an earlier agent of this boot has not reported: so many, or more."""
     if told and told[-1].log_time and all(each.time_us for each in exits):
         return [each for each in exits if each.time_us > told[-1].log_time]
-    logged = [(each.ops, int(each.kind)) for each in exits]
+    logged, every = [(each.ops, int(each.kind)) for each in exits], _each(told)
     if at_least is None or len(told) < MAX_EXITS:
-        return exits[_overlap(logged, _each(told)) :]
+        return exits[_overlap(logged, every) :]
     # the report may have forgotten ends that the log has: where all are alike, only the count tells which
-    return exits[_place(logged[: max(0, len(logged) - at_least)], _each(told)) :]
+    old = logged[: max(0, len(logged) - at_least)]
+    is_miscounted = bool(old) and not _place(old, every)  # a report was written while the kernel counted
+    return exits[_overlap(logged, every) if is_miscounted else _place(old, every) :]
 
 
 def _each(told: Sequence[NodeExit]) -> list[tuple[str, int]]:
