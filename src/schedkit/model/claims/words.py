@@ -36,6 +36,11 @@ _TEMPLATES = {
     Intent.GOES: "it is taken out of the spec, and owns no node any more",
     Intent.ENDS: "somebody stopped, suspended or deleted it",
 }
+_WAITS = {
+    Intent.OPENS: "it is made once no node that it would start on is another one's, or has another one's pod",
+    Intent.CLOSES: "it changes once each of its nodes carries its label",
+    Intent.GOES: "its DaemonSet is deleted once no node has its label or a pod of it",
+}
 
 
 def reason_of_claim(claim: Claim, contests: Contests, reader: str | None = None) -> str:
@@ -80,3 +85,8 @@ def _end_of(hold: Hold) -> str:
 def reason_of_template(intent: Intent, candidate: Candidate) -> str:
     """Why a template opens, closes or goes."""
     return f"{name_of(candidate, candidate.namespace)}: {_TEMPLATES[intent]}"
+
+
+def reason_of_wait(intent: Intent, candidate: Candidate) -> str:
+    """What a template waits for."""
+    return f"{name_of(candidate, candidate.namespace)}: {_WAITS[intent]}"

@@ -6,7 +6,7 @@ template is made only behind the labels that keep it off the nodes of others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from schedkit.model.claims.handover import Phase
 from schedkit.model.claims.holds import Hold
 from schedkit.model.claims.sites import NOBODY, Cause, Note
 from schedkit.model.claims.templates import Intent
-from schedkit.model.claims.words import reason_of_claim, reason_of_template
+from schedkit.model.claims.words import reason_of_claim, reason_of_template, reason_of_wait
 
 
 class StopSchedExt(msgspec.Struct, frozen=True):
@@ -145,17 +145,30 @@ def _node_write(claim: Claim, decision: Decision) -> WriteNode:
 # Templates
 
 
+def postponed(decision: Decision) -> dict[str, str]:
+    """Whose template must wait, by claim, and for what."""
+    waiting = _waiting(decision)
+    held = (each for each in decision.sights.candidates if each.claim in waiting(each))
+    return {each.claim: reason_of_wait(decision.intents[each.claim], each) for each in held}
+
+
 def _templates(decision: Decision) -> Iterator[Work]:
-    waiting = {
+    waiting = _waiting(decision)
+    for each in decision.sights.candidates:
+        is_held = each.claim in waiting(each)
+        work = None if is_held else _template_work(each, decision.intents[each.claim])
+        if work is not None:
+            yield work
+
+
+def _waiting(decision: Decision) -> Callable[[Candidate], set[str]]:
+    """For a candidate, all that wait as it would."""
+    found = {
         Intent.OPENS: _met_by_others(decision),
         Intent.CLOSES: _unlabelled(decision),
         Intent.GOES: _used(decision),
     }
-    for each in decision.sights.candidates:
-        intent = decision.intents[each.claim]
-        work = _template_work(each, intent) if each.claim not in waiting.get(intent, ()) else None
-        if work is not None:
-            yield work
+    return lambda candidate: found.get(decision.intents[candidate.claim], set())
 
 
 def _template_work(candidate: Candidate, intent: Intent) -> Work | None:

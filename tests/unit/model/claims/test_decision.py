@@ -70,13 +70,14 @@ def test_those_that_share_no_node_are_both_open() -> None:
     ("mine", "ceiling", "owner"),
     [
         pytest.param({"priority": 1}, 10, "new", id="a higher priority goes first"),
-        pytest.param({"priority": 99}, 0, "old", id="without a ceiling nobody goes before others"),
+        pytest.param({"priority": 99}, None, "old", id="without a ceiling nobody goes before others"),
         pytest.param({"priority": -1, "age_s": 99}, 10, "old", id="a lower priority goes last"),
         pytest.param({"age_s": 99}, 10, "old", id="who runs there goes before the older"),
     ],
 )
-def test_rank(mine: dict[str, Any], ceiling: int, owner: str) -> None:
-    seen = sights([OLD, candidate("new", **mine)], [site("n1", OLD)], ceiling=ceiling)
+def test_rank(mine: dict[str, Any], ceiling: int | None, owner: str) -> None:
+    limits: dict[str, Any] = {} if ceiling is None else {"ceiling": ceiling}
+    seen = sights([OLD, candidate("new", **mine)], [site("n1", OLD)], **limits)
 
     assert owners(decide(seen)) == {"n1": owner}
 

@@ -21,7 +21,7 @@ from schedkit.model.claims.candidates import Binding, Candidate, Template, claim
 from schedkit.model.claims.decision import Sights, decide
 from schedkit.model.claims.sites import NOBODY, Cause
 from schedkit.model.claims.words import reason_of_claim
-from schedkit.model.claims.worklist import CloseTemplate, DeleteDaemonSet, MakeDaemonSet, WriteNode
+from schedkit.model.claims.worklist import CloseTemplate, DeleteDaemonSet, MakeDaemonSet, WriteNode, postponed
 
 GPU = {"gpu": "yes"}
 SCX = opened("scx")
@@ -163,6 +163,7 @@ def test_one_closes_when_each_of_its_nodes_was_seen_with_its_label() -> None:
 
     first = work(seen)
     assert [type(each) for each in first] == [WriteNode]
+    assert list(postponed(decide(seen))) == [changing.claim]
     (close,) = work(after(seen))
     assert isinstance(close, CloseTemplate)
     assert close.claim == changing.claim
@@ -191,5 +192,7 @@ def test_an_open_one_is_born_behind_the_labels_of_others() -> None:
     waiting = sights([candidate("new"), other], [site("n1", dead, is_ready=False)], ceiling=1)
 
     assert not any(isinstance(each, MakeDaemonSet) for each in work(waiting))
+    (words,) = postponed(decide(waiting)).values()
+    assert words.startswith("SchedExt default/new: it is made once no node")
     made = work(sights([candidate("new"), other], [site("n1")], ceiling=1))
     assert [type(each) for each in made] == [WriteNode, MakeDaemonSet]
