@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from schedkit.model.api.schedextnode import NodeExit
+from schedkit.model.claims.candidates import Candidate
 from schedkit.model.claims.contests import Contest, Contests
 from schedkit.model.claims.ejects import count_lately, ejected_pods, sysrq_pod
 from schedkit.model.claims.holds import Hold, HoldKind, hold_of
@@ -88,18 +90,23 @@ def _with_quarantines(
 ) -> tuple[Hold, ...]:
     for pod, ejects in ejected_pods(site):
         candidate = contests.by_claim.get(pod.claim)
-        if candidate is None:
-            continue
-        before = _quarantine_of(holds, candidate.resource)
-        if before is not None and is_active(before, now):
-            continue  # its pod is about to end
-        if before is None and count_lately(ejects) < EJECTS:
-            continue
-        level = 1 if before is None else 2
-        reason = ejects[-1].reason or "no reason is given"
-        new = Hold(HoldKind.QUARANTINE, reason, now, _BY_SKED, candidate.resource, candidate.revision, level)
-        holds = (*(each for each in holds if each is not before), new)
+        before = _quarantine_of(holds, candidate.resource) if candidate else None
+        if candidate is not None and _is_due(before, ejects, now):
+            level = 1 if before is None else 2
+            new = _quarantine(candidate, level, ejects[-1].reason, now)
+            holds = (*(each for each in holds if each is not before), new)
     return holds
+
+
+def _is_due(before: Hold | None, ejects: list[NodeExit], now: datetime) -> bool:
+    """Three ejects, or one that follows a quarantine; while that lasts, the pod is about to end."""
+    return count_lately(ejects) >= EJECTS if before is None else not is_active(before, now)
+
+
+def _quarantine(candidate: Candidate, level: int, why: str, now: datetime) -> Hold:
+    reason = why or "no reason is given"
+    whom = candidate.resource, candidate.revision
+    return Hold(HoldKind.QUARANTINE, reason, now, _BY_SKED, *whom, level)
 
 
 def _quarantine_of(holds: tuple[Hold, ...], resource: str) -> Hold | None:
