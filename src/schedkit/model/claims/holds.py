@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -15,7 +16,8 @@ from schedkit.model.api.conditions import legible
 from schedkit.model.api.schedext import GROUP
 
 HOLD_KEY = f"{GROUP}/hold"
-_MAX_WORDS = 256
+_MAX_WORDS = 512
+_MAX_RECORDS = 64  # more SchedExts than a node is thrown out of in a day
 
 
 class HoldKind(StrEnum):
@@ -31,7 +33,8 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: HoldKind
     reason: str = ""
-    time: datetime | None = None  # by the clock of whoever wrote it; None: it does not say
+    # by the clock of whoever wrote it; None: it does not say
+    time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     by: str = ""
     schedext: str = ""  # namespace and name: whom a quarantine bars, or who ran there before
     revision: str = ""
@@ -43,9 +46,21 @@ def read_holds(written: str | None) -> tuple[Hold, ...]:
     if written is None:
         return ()
     try:
-        return msgspec.json.decode(written, type=tuple[Hold, ...])
+        records = msgspec.json.decode(written, type=tuple[Hold, ...])
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return (Hold(HoldKind.STOP, legible(written)[:_MAX_WORDS]),)
+        return (Hold(HoldKind.STOP, bounded(written)),)
+    return tuple(_legible(each) for each in records[:_MAX_RECORDS])
+
+
+def _legible(hold: Hold) -> Hold:
+    """As it may be shown: whoever may write to Nodes may have written it."""
+    words = {name: bounded(getattr(hold, name)) for name in ("reason", "by", "schedext", "revision")}
+    return msgspec.structs.replace(hold, **words)
+
+
+def bounded(words: str) -> str:
+    """What a human or a kernel said, so that it can be shown."""
+    return legible(words)[:_MAX_WORDS]
 
 
 def written_holds(holds: tuple[Hold, ...]) -> str | None:

@@ -9,7 +9,7 @@ from schedkit.model.api.schedextnode import NodeExit
 from schedkit.model.claims.candidates import Candidate
 from schedkit.model.claims.contests import Contest, Contests
 from schedkit.model.claims.ejects import count_lately, ejected_pods, sysrq_pod
-from schedkit.model.claims.holds import Hold, HoldKind, hold_of
+from schedkit.model.claims.holds import Hold, HoldKind, bounded, hold_of
 from schedkit.model.claims.sites import Site
 
 FIRST_LASTS = timedelta(minutes=15)
@@ -104,7 +104,7 @@ def _is_due(before: Hold | None, ejects: list[NodeExit], now: datetime) -> bool:
 
 
 def _quarantine(candidate: Candidate, level: int, why: str, now: datetime) -> Hold:
-    reason = why or "no reason is given"
+    reason = bounded(why) or "no reason is given"
     whom = candidate.resource, candidate.revision
     return Hold(HoldKind.QUARANTINE, reason, now, _BY_SKED, *whom, level)
 

@@ -99,6 +99,20 @@ def test_whatever_somebody_wrote_by_hand_is_a_stop(written: str) -> None:
     assert (hold.kind, hold.reason) == (HoldKind.STOP, written)
 
 
+def test_a_record_whose_date_says_no_zone_is_a_stop_and_not_an_error() -> None:
+    (hold,) = read_holds('[{"kind": "Foreign", "time": "2026-03-01T03:00:00"}]')
+
+    assert hold.kind is HoldKind.STOP
+    assert cause(sights([SCX], [site("n1", holds=(hold,))])) is Cause.STOPPED
+
+
+def test_what_a_record_says_is_shown_on_one_line_and_not_for_ever() -> None:
+    (hold,) = read_holds(written_holds((Hold(HoldKind.STOP, "a\x1b[2Jb\n" + "c" * 9999),)))
+
+    assert hold.reason.isprintable()
+    assert len(hold.reason) <= 512
+
+
 def test_records_are_read_as_they_were_written() -> None:
     holds = (STOP, Hold(HoldKind.QUARANTINE, "stall", NOW, "sked", "a/b", "1", 2))
 
