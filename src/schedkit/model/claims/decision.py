@@ -11,7 +11,7 @@ import msgspec
 from schedkit.model.claims.candidates import Candidate, Limits
 from schedkit.model.claims.claim import Claim, Ground, claim_on
 from schedkit.model.claims.contests import Contests
-from schedkit.model.claims.handover import MOVING, POSTPONED, Phase, budget_of
+from schedkit.model.claims.handover import ARRIVED, POSTPONED, Phase, budget_of
 from schedkit.model.claims.holds import HoldKind
 from schedkit.model.claims.quarantines import is_active
 from schedkit.model.claims.sites import NOBODY, Cause, Site
@@ -102,7 +102,7 @@ def is_in_flight(claim: Claim, now: datetime) -> bool:
     """Whether the site is on its way to its owner: until a pod of it is there."""
     if claim.phase in _NOT_BEGUN and claim.site.label != NOBODY:
         return False
-    is_here = claim.site.has_pod_of(claim.owner) and claim.phase not in MOVING
+    is_here = claim.site.has_pod_of(claim.owner) and claim.phase in ARRIVED
     return not is_here and claim.site.counts(now)
 
 

@@ -28,10 +28,9 @@ class Phase(StrEnum):
     NOT_ALLOWED = "not allowed"  # rules or signatures would
 
 
-_WAITING = frozenset({Phase.ENDING, Phase.STILL_ATTACHED, Phase.NOT_READY})
 # its old owner keeps it for now
 POSTPONED = frozenset({Phase.QUEUED, Phase.NOT_READY, Phase.KEPT_OUT, Phase.NOT_ALLOWED})
-MOVING = _WAITING | {Phase.BEGUN, Phase.GRANTED}
+ARRIVED = frozenset({Phase.SETTLED, Phase.GRANTED})  # its label is there, or is written now
 
 
 def phase_of(site: Site, owner: Candidate, target: str | None) -> Phase:

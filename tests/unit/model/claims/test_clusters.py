@@ -23,7 +23,13 @@ from schedkit.model.claims.holds import Hold, HoldKind
 from schedkit.model.claims.placement import selects
 from schedkit.model.claims.sites import NOBODY, Cause, Site
 from schedkit.model.claims.templates import Intent
-from schedkit.model.claims.worklist import CloseTemplate, ResumeSchedExt, StopSchedExt, worklist
+from schedkit.model.claims.worklist import (
+    CloseTemplate,
+    DeleteDaemonSet,
+    ResumeSchedExt,
+    StopSchedExt,
+    worklist,
+)
 
 
 def requiring(*wanted: Any) -> Affinity:  # noqa: ANN401 - terms
@@ -181,7 +187,7 @@ def test_what_is_written_is_written_once_and_then_nothing(seen: Sights) -> None:
     second = worklist(decide(written))
 
     if not any(isinstance(each, StopSchedExt | ResumeSchedExt | CloseTemplate) for each in first):
-        assert [each for each in second if not isinstance(each, CloseTemplate)] == []
+        assert [each for each in second if not isinstance(each, CloseTemplate | DeleteDaemonSet)] == []
     assert worklist(decide(after(after(written, second)))) == ()
     known = {each.claim for each in seen.candidates if each.template is not Template.ABSENT}
     new = [each for each in written.candidates if each.template is Template.OPEN and each.claim not in known]
