@@ -5,7 +5,6 @@ decides what to do to it, `readiness` whether it can run schedulers at all. A cl
 `deploy` decides about the DaemonSet, `claims` who owns which node, `report` about the status, `node` what an
 agent reports of its kernel. `catalog`: schedulers by their short names.
 
-Imports go one way: report → claims → deploy → api, trust → images; host, readiness → kernel; catalog → api,
-images.
-The price of purity: whatever a decision needs, somebody has to look up before and hand in.
+Imports go one way: report → node, claims → deploy → api, trust → images; host, readiness → kernel; catalog →
+api, images. The price of purity: whatever a decision needs, somebody has to look up before and hand in.
 """

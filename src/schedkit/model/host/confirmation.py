@@ -42,21 +42,21 @@ class FailureFacts(NamedTuple):
     owner: Owner = Owner(OwnerKind.NONE)  # whose scheduler is attached instead
 
 
-def explain_failure(name: str, course: Course, evidence: FailureFacts, *, timeout_s: float) -> Refused:
+def explain_failure(name: str, course: Course, facts: FailureFacts, *, timeout_s: float) -> Refused:
     """What went wrong, by the kernel and by the scheduler itself, and what to do next."""
-    how = evidence.ending or "it is not known how"
+    how = facts.ending or "it is not known how"
     whats = {
         Course.ENDED: f"{name} was not attached: its program ended ({how})",
-        Course.TAKEN: f"{name} was not attached: the kernel runs the scheduler of {evidence.owner}",
+        Course.TAKEN: f"{name} was not attached: the kernel runs the scheduler of {facts.owner}",
     }
     late = f"the kernel did not confirm {name} within {timeout_s:g} s"
     reasons = (
-        ("the kernel says: ", evidence.kernel_words),
-        ("the end of the scheduler's output: ", evidence.last_words),
-        ("", evidence.owner.reason),
+        ("the kernel says: ", facts.kernel_words),
+        ("the end of the scheduler's output: ", facts.last_words),
+        ("", facts.owner.reason),
     )
     why = "; ".join(f"{says}{words}" for says, words in reasons if words)
-    return Refused(whats.get(course, late), why, _remedy(course, evidence.owner))
+    return Refused(whats.get(course, late), why, _remedy(course, facts.owner))
 
 
 def _remedy(course: Course, owner: Owner) -> str:

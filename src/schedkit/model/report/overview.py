@@ -9,7 +9,7 @@ from schedkit.model.api.schedext import ConditionType, NodeCounts, NodeTrouble, 
 from schedkit.model.api.schema import ApiType
 
 
-class _Answer(ApiType, frozen=True):
+class _ListedCondition(ApiType, frozen=True):
     type: str = ""
     status: str = "Unknown"
     reason: str = ""
@@ -24,7 +24,7 @@ class _ListedStatus(ApiType, frozen=True):
     nodes: NodeCounts | None = None
     worst_nodes: tuple[NodeTrouble, ...] = ()
     troubles: tuple[TroubleKind, ...] = ()
-    conditions: tuple[_Answer, ...] = ()
+    conditions: tuple[_ListedCondition, ...] = ()
 
 
 class Listed(ApiType, frozen=True):
@@ -64,7 +64,7 @@ def overview(schedexts: list[Listed]) -> Overview:
 def _entry(schedext: Listed) -> Entry:
     status, meta = schedext.status or _ListedStatus(), schedext.metadata
     ready = next((each for each in status.conditions if each.type == ConditionType.READY.value), None)
-    told = ready or _Answer(reason="NotSeen", message="no manager has looked at it yet")
+    told = ready or _ListedCondition(reason="NotSeen", message="no manager has looked at it yet")
     counts = status.nodes or NodeCounts()
     named = tuple(_legible(each) for each in status.worst_nodes)
     return Entry(

@@ -31,12 +31,14 @@ from schedkit.model.api.schedextnode import (
 from schedkit.model.node import pacing
 from schedkit.model.node.exits import bounded
 from schedkit.model.node.pacing import Pace
+from schedkit.model.node.report import is_same_report
 from schedkit.sked.agent import journal
 from schedkit.sked.agent.identity import Place, place_of_token
 from schedkit.sked.kinds import SCHEDEXT_NODES
 
 NOT_BACKED_UP = {"velero.io/exclude-from-backup": "true"}
 _READ_AGAIN_S = 300.0
+_PRUNED_AGAIN = 12  # comparisons until a part that was dropped is sent once more: about an hour
 PATIENCE_S = 10.0  # something unsent for longer makes the agent not ready
 
 
@@ -66,6 +68,7 @@ class Reporter:
         self._wanted: SchedExtNodeStatus | None = None
         self._version = ""  # of the object; empty: there is none, or it is not known
         self._stored: SchedExtNodeStatus | None = None  # what became of what was written
+        self._comparisons = 0  # since then
         self._failures = 0
         self._token: str | None = None  # the one that `place` is of; None: nothing was asked yet
         self._refusal = ""
@@ -172,7 +175,7 @@ class Reporter:
         else:
             self._version, self._failures, self._refusal = found.metadata.resource_version, 0, ""
             # an older CRD drops what it does not know: as its answer shows, nobody else has changed that
-            self._stored = _understood(found.status)
+            self._stored, self._comparisons = _understood(found.status), 0
             self._pace = pacing.succeeded(self._pace, status)
 
     async def _follow_token(self) -> None:
@@ -223,9 +226,17 @@ class Reporter:
         except KubeError as error:
             self._fail(error)
             return
-        if found is None or found != self._stored:
+        self._comparisons += 1
+        is_changed = found is None or found != self._stored
+        if is_changed:
             journal.say("warning", "report_changed", reason="somebody else changed or deleted the report")
+        if is_changed or (self._is_pruned and self._comparisons >= _PRUNED_AGAIN):
             self._pace = pacing.forgotten(self._pace)
+
+    @property
+    def _is_pruned(self) -> bool:
+        """Whether an older CRD dropped a part of what was written; meanwhile it may be a newer one."""
+        return not is_same_report(self._stored, self._pace.written)
 
     def _fail(self, error: KubeError) -> None:
         asked = error.retry_after_s if isinstance(error, UnavailableError) else None

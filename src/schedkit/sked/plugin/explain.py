@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from schedkit.kube.errors import ForbiddenError
+from schedkit.kube.errors import ForbiddenError, UnauthorizedError
 from schedkit.model.api.pods import Pod
 from schedkit.model.deploy.render import MANAGED_BY, MANAGER
 from schedkit.model.report.explanation import Evidence, Explanation, explain
@@ -39,6 +39,8 @@ def _look(cluster: Cluster, name: str) -> tuple[Explanation, bool]:
     def seen(what: str, ask: Callable[[], T], otherwise: T) -> T:
         try:
             return ask()
+        except UnauthorizedError:
+            raise  # a login that is not valid lacks no single right
         except ForbiddenError as error:
             lacking[what] = str(error)
             return otherwise

@@ -208,6 +208,21 @@ def test_what_an_older_crd_drops_is_not_written_again_and_again(
     assert "somebody else" not in capsys.readouterr().err
 
 
+def test_what_an_older_crd_dropped_is_there_some_time_after_its_upgrade(store: ReportStore) -> None:
+    store.unknown_fields = ("state",)
+
+    async def do(running: Running) -> None:
+        running.reporter.want(status(1))
+        await running.until(1)
+        store.unknown_fields = ()
+        await running.until_that(lambda: "state" in store.status("node-1"))
+
+    play(Running(store, read_again_s=0.02), do)
+
+    assert store.asked.count("POST") + store.asked.count("PATCH") == 2
+    assert store.asked.count("GET") >= 12
+
+
 def test_an_agent_of_which_nothing_is_written_yet_is_overdue(store: ReportStore) -> None:
     store.failures.append(Failure(503, "ServiceUnavailable"))
 

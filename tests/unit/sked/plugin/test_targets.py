@@ -10,7 +10,7 @@ from rig.operator import reportstore
 from rig.operator.reportstore import Failure, ReportStore
 from schedkit.kube.errors import ForbiddenError, KubeError, Status, UnauthorizedError, failure
 from schedkit.model.deploy.stops import Stop
-from schedkit.sked.plugin import resume, stop
+from schedkit.sked.plugin import explain, resume, stop
 from schedkit.sked.plugin.cluster import Cluster
 from schedkit.sked.plugin.exit_codes import FAILED, LACKS_RIGHTS
 from schedkit.sked.plugin.printing import told_plainly
@@ -83,6 +83,15 @@ def test_a_login_that_is_not_valid_is_no_missing_right(capsys: pytest.CaptureFix
     said = capsys.readouterr().err
     assert "does not accept the login of this context (401 Unauthorized: no): log in again" in said
     assert "right" not in said
+
+
+def test_explain_calls_no_login_that_is_not_valid_a_missing_right(
+    store: ReportStore, cluster: Cluster
+) -> None:
+    store.failures = [Failure(401, "Unauthorized")]
+
+    with pytest.raises(UnauthorizedError):
+        explain._look(cluster, "node-1")  # noqa: SLF001 - what it says is told_plainly's, as above
 
 
 def test_a_missing_right_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
