@@ -22,6 +22,7 @@ _PLACEHOLDER = "image: controller:latest\n"
 _WITH_IMAGE = ("config/manager/manager.yaml", "config/agent/daemonset.yaml")  # both run the same
 _ENFORCING = "--trust-mode=enforce"
 _ANSWERS_WITHIN_S = 10
+_CRDS = ("crd/schedexts.sked.schedkit.io", "crd/schedextnodes.sked.schedkit.io")
 _INTERRUPTED = 130  # as a shell has it
 
 
@@ -137,6 +138,8 @@ def install() -> None:
     require_cluster()
     require_current()
     kubectl("apply", "-k", "config/crd")
+    # a manager that starts at once finds them served, and a removal nothing that is still being set up
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", *_CRDS)
 
 
 def uninstall() -> None:
